@@ -1,0 +1,1 @@
+"""How aligned two sets of embeddings are: score, chance, error and signature (NumPy only)."""

@@ -1,0 +1,1 @@
+"""Scenes, their texts and images, and how they become batches of tokens."""

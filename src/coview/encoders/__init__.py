@@ -1,0 +1,1 @@
+"""Encoders of texts and images, trained here or frozen."""

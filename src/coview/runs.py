@@ -1,0 +1,100 @@
+"""What is written to disk and how: atomic files, content hashes, manifests.
+
+A file appears under its name only when it is whole: it is written beside its place under a temporary name
+and renamed. A manifest says what made a result: command, configuration, versions, hashes of the inputs.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from coview.errors import InputError, ResourceError
+
+
+@contextmanager
+def atomic_path(target: str | Path) -> Iterator[Path]:
+    """Yield a temporary path that is renamed to `target` if the block succeeds and removed if it fails.
+
+    Raises
+    ------
+    ResourceError
+        The disk is full; nothing is left behind.
+    """
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(
+                f"the disk is full; {target.name} was not written.",
+                where=str(target.parent),
+                hint="Free some space and run the same command again.",
+            ) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(target: str | Path, text: str) -> None:
+    with atomic_path(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(target: str | Path, document: dict) -> None:
+    write_text(target, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(source: str | Path) -> dict:
+    """Read one JSON object; InputError names the file and line if it is missing or broken."""
+    source = Path(source)
+    try:
+        return json.loads(source.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("there is no such file.", where=str(source)) from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"not valid JSON: {error.msg}.", where=f"{source} line {error.lineno}") from error
+
+
+def hash_bytes(*parts: bytes) -> str:
+    """SHA-256 of the parts, the first 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def hash_file(source: str | Path) -> str:
+    """SHA-256 of a file's content, the first 16 hexadecimal digits."""
+    with open(source, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
+def hash_json(document: dict) -> str:
+    """Hash of a JSON document that does not depend on the order of its keys."""
+    return hash_bytes(json.dumps(document, sort_keys=True, ensure_ascii=False).encode())
+
+
+def manifest(**facts) -> dict:
+    """Facts about how a result came to be, with versions and the command line added."""
+    versions = {name: version(name) for name in ("coview", "numpy", "torch")}
+    return {
+        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": ["coview", *sys.argv[1:]],
+        "versions": {"python": platform.python_version(), **versions},
+        **facts,
+    }

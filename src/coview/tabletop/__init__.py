@@ -1,0 +1,1 @@
+"""The embedded world `tabletop:`: scenes, their paintings and their descriptions."""

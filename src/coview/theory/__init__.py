@@ -1,0 +1,1 @@
+"""Finite worlds: the theorem, its bound, and what good views buy (NumPy and SciPy only)."""
