@@ -15,9 +15,7 @@ def trapezoid(knots: int = 17, t_max: float = 3.0) -> tuple[np.ndarray, np.ndarr
     return t, lengths * phi, phi
 
 
-def sigreg_plain(
-    x: torch.Tensor, directions: torch.Tensor, knots: int = 17, t_max: float = 3.0
-) -> torch.Tensor:
+def sigreg_plain(x: torch.Tensor, a: torch.Tensor, knots: int = 17, t_max: float = 3.0) -> torch.Tensor:
     """The formula as it is written, for autograd: (..., N, D) and (D, M) -> scalar. Holds N x M x knots."""
     t, weights, phi = (torch.as_tensor(array, dtype=x.dtype) for array in trapezoid(knots, t_max))
     angles = (x @ a).unsqueeze(-1) * t

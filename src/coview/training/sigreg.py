@@ -121,7 +121,7 @@ def _check(embeddings: torch.Tensor, directions: torch.Tensor) -> None:
         raise UsageError(f"embeddings must have shape (N, D) or (V, N, D) and not be empty, not {shape}.")
     if len(columns) != 2 or columns[0] != shape[-1] or columns[1] == 0:
         raise UsageError(
-            f"directions for embeddings of width {shape[-1]} must have shape ({shape[-1]}, M), not {columns}.",
+            f"directions for embeddings of width {shape[-1]} need shape ({shape[-1]}, M), not {columns}.",
             hint="Draw them with directions(width, slices, seed, step).",
         )
     if not embeddings.is_floating_point():
