@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from coview.errors import UsageError
+from coview.training.distributed import Group, rows_of_all_ranks
 
 KNOTS, T_MAX = 17, 3.0
 
@@ -84,7 +85,7 @@ def sigreg(
     *,
     knots: int = KNOTS,
     t_max: float = T_MAX,
-    group: "torch.distributed.ProcessGroup | None" = None,
+    group: Group = None,
 ) -> torch.Tensor:
     """The Epps-Pulley statistic of embeddings, averaged over directions and views.
 
@@ -97,9 +98,8 @@ def sigreg(
     t_max : float, upper end of the integral
     group : process group, optional
         Computes the statistic of all ranks' rows together; ranks may hold different numbers of rows.
-        The value is the same on every rank. As with any sum over ranks under autograd, a rank's gradient is
-        that of the SUM of all ranks' losses, so that averaging over ranks, as DDP does, gives exactly the
-        gradient of one process that holds all rows.
+        The value is the same on every rank; the gradient is exact after DDP's mean over ranks, see
+        `coview.training.distributed.sum_over_ranks`.
 
     Returns
     -------
@@ -152,12 +152,9 @@ class _EppsPulley(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, a, quadrature, group, wants_gradient):
-        views, rows, _ = x.shape
-        world = 1
-        if group is not None:
-            count = torch.tensor(rows, dtype=torch.int64, device=x.device)
-            torch.distributed.all_reduce(count, group=group)
-            rows, world = int(count), torch.distributed.get_world_size(group)
+        views = len(x)
+        rows = rows_of_all_ranks(x.shape[1], group, x.device)
+        world = 1 if group is None else torch.distributed.get_world_size(group)
         if rows == 0:
             raise UsageError("SIGReg needs at least one embedding.")
         target = torch.as_tensor(quadrature.target, dtype=x.dtype, device=x.device)
