@@ -69,6 +69,10 @@ class Source(Protocol):
         """The scene's image, RGB; InputError if it is missing, truncated or too large."""
         ...
 
+    def image_size(self, scene: Scene) -> tuple[int, int]:
+        """Width and height of the scene's image, from its header; InputError if missing or no image."""
+        ...
+
 
 def split_by_hash(scene_id: str) -> str:
     """The split of a scene whose source registers none: 90 % train, 5 % val, 5 % test.
@@ -78,18 +82,3 @@ def split_by_hash(scene_id: str) -> str:
     digest = hashlib.sha256(scene_id.encode()).digest()
     share = int.from_bytes(digest[:8], "big") / 2**64
     return "train" if share < 0.90 else "val" if share < 0.95 else "test"
-
-
-def content_hash(source: Source, split: str | None = None) -> str:
-    """Hash of the ids, splits and texts of a source's scenes, in order; 16 hexadecimal digits.
-
-    One streaming pass. Two files that hold the same scenes hash alike whatever their format.
-    """
-    digest = hashlib.sha256()
-    for scene in source.scenes(split):
-        for part in (scene.id, scene.split, *scene.texts):
-            data = part.encode()
-            # The length in front keeps ("ab", "c") apart from ("a", "bc").
-            digest.update(len(data).to_bytes(8, "big") + data)
-        digest.update(b"\xff")  # ends a scene: the first byte of a length is never 0xff
-    return digest.hexdigest()[:16]
