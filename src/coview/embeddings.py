@@ -1,17 +1,29 @@
 """What an embedding file is: a matrix, an id for each row, the scene of each row, and a manifest.
 
 The native format is safetensors: tensor ``embeddings`` (N, D) or (N, L, D) for L layers, ``ids`` and
-``scenes`` as newline-joined UTF-8 bytes, and the manifest as JSON in the header.
+``scenes`` as newline-joined UTF-8 bytes, and the manifest as JSON in the header. It is read here without the
+safetensors package, so that the matrix stays memory-mapped and analysis needs neither a copy nor PyTorch.
 """
 
 import json
+import struct
+import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from coview.errors import InputError
+from coview.errors import InputError, MissingError, did_you_mean
 from coview.runs import atomic_path
+
+MATRIX_NAMES = ("embeddings", "emb")
+PICKLED = (".pt", ".pth", ".bin", ".pkl", ".pickle")
+SUFFIXES = (".safetensors", ".npy", ".npz", ".parquet")
+ROWS_AT_ONCE = 4096
+
+# How safetensors names the types NumPy has; bfloat16, which NumPy lacks, is widened when read.
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "U8": "u1", "BF16": "<u2"}
 
 
 @dataclass(frozen=True)
@@ -33,18 +45,230 @@ class Embeddings:
 
 
 def save_embeddings(target: str | Path, embeddings: Embeddings) -> None:
-    """Write `embeddings` as safetensors, atomically."""
+    """Write `embeddings` as safetensors, atomically.
+
+    Raises
+    ------
+    InputError
+        An id or scene holds a line break, which the format cannot carry.
+    """
     from safetensors.numpy import save_file
 
     tensors = {"embeddings": np.ascontiguousarray(embeddings.matrix)}
     for name in ("ids", "scenes"):
         words = getattr(embeddings, name)
         if words is not None:
+            if broken := [word for word in words if "\n" in word]:
+                raise InputError(f"{name} may not hold line breaks: {broken[0]!r}.", where=str(target))
             tensors[name] = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
     with atomic_path(target) as temporary:
         save_file(tensors, temporary, metadata={"manifest": json.dumps(embeddings.manifest)})
 
 
 def load_embeddings(source: str | Path) -> Embeddings:
-    """Read an embedding file; the matrix of a safetensors or npy file stays memory-mapped."""
-    raise InputError("not read yet", where=str(source))
+    """Read an embedding file; the matrix of a safetensors or npy file stays memory-mapped.
+
+    Parameters
+    ----------
+    source : path
+        ``.safetensors`` (tensor ``embeddings`` or ``emb``, or the only matrix there is), ``.npy``, ``.npz``
+        (``emb`` or ``embeddings``, ``ids``, ``scenes``) or ``.parquet`` (columns ``id``, ``embedding``,
+        ``scene``). A text file beside it, ``NAME.ids.txt``, one id a line, names the rows of a file that
+        has no ids of its own.
+
+    Raises
+    ------
+    InputError
+        The file is missing, broken, a pickle, or holds a row with NaN or infinity (the row is named).
+    MissingError
+        A Parquet file, and pyarrow is not installed.
+    """
+    source = Path(source)
+    if not source.is_file():
+        raise InputError("there is no such file.", where=str(source))
+    suffix = source.suffix.lower()
+    if suffix in PICKLED:
+        raise InputError(
+            "pickled files can run code when opened and are refused.",
+            where=str(source),
+            hint="Convert it once, where you trust it: numpy.save('rows.npy', tensor.float().numpy()).",
+        )
+    if suffix not in SUFFIXES:
+        raise InputError(
+            f"{suffix or 'a file without suffix'} is not an embedding format.",
+            where=str(source),
+            hint=did_you_mean(suffix, SUFFIXES),
+        )
+    readers = {
+        ".safetensors": _read_safetensors,
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".parquet": _read_parquet,
+    }
+    embeddings = readers[suffix](source)
+    if embeddings.ids is None:
+        embeddings = Embeddings(
+            embeddings.matrix, _sidecar_ids(source), embeddings.scenes, embeddings.manifest
+        )
+    _check_shape(embeddings, str(source))
+    check_finite(embeddings.matrix, str(source), embeddings.ids)
+    return embeddings
+
+
+def check_finite(matrix, where: str, ids: tuple[str, ...] | None = None) -> None:
+    """Raise InputError naming the first row that holds NaN or infinity; reads in blocks."""
+    for start in range(0, len(matrix), ROWS_AT_ONCE):
+        block = np.asarray(matrix[start : start + ROWS_AT_ONCE])
+        good = np.isfinite(block.reshape(len(block), -1)).all(axis=1)
+        if not good.all():
+            row = start + int(np.argmin(good))
+            named = f" (id {ids[row]!r})" if ids is not None else ""
+            what = "NaN" if np.isnan(block[row - start]).any() else "infinite values"
+            overflow = what != "NaN" and block.dtype == np.float16
+            raise InputError(
+                f"row {row}{named} holds {what}{', a float16 overflow' if overflow else ''}.",
+                where=where,
+                hint="Embed again and store float32 or bfloat16."
+                if overflow
+                else "Embed or drop that row again.",
+            )
+
+
+def _check_shape(embeddings: Embeddings, where: str) -> None:
+    matrix = embeddings.matrix
+    if matrix.ndim not in (2, 3):
+        raise InputError(f"expected (N, D) or (N, L, D), found shape {matrix.shape}.", where=where)
+    if matrix.dtype.kind != "f":
+        raise InputError(f"expected floating point numbers, found {matrix.dtype}.", where=where)
+    if 0 in matrix.shape:
+        raise InputError(f"the matrix is empty: shape {matrix.shape}.", where=where)
+    for name in ("ids", "scenes"):
+        words = getattr(embeddings, name)
+        if words is not None and len(words) != len(matrix):
+            raise InputError(f"{len(words)} {name} for {len(matrix)} rows.", where=where)
+    if embeddings.ids is not None and len(set(embeddings.ids)) < len(embeddings.ids):
+        seen: set[str] = set()
+        twice = next(word for word in embeddings.ids if word in seen or seen.add(word))
+        raise InputError(f"id {twice!r} stands for more than one row.", where=where)
+
+
+def _sidecar_ids(source: Path) -> tuple[str, ...] | None:
+    beside = source.with_suffix(".ids.txt")
+    if not beside.is_file():
+        return None
+    return tuple(beside.read_text(encoding="utf-8").rstrip("\n").split("\n"))
+
+
+def _read_safetensors(source: Path) -> Embeddings:
+    size = source.stat().st_size
+    with open(source, "rb") as stream:
+        head = stream.read(8)
+        length = struct.unpack("<Q", head)[0] if len(head) == 8 else size
+        if 8 + length > size:
+            raise InputError(
+                "not a whole safetensors file: its header is longer than the file.", where=str(source)
+            )
+        try:
+            header = json.loads(stream.read(length))
+            metadata = header.pop("__metadata__", {})
+            manifest = json.loads(metadata.get("manifest", "{}"))
+        except (ValueError, AttributeError) as error:
+            raise InputError("not a safetensors file: its header is not JSON.", where=str(source)) from error
+
+    def tensor(name: str) -> np.ndarray:
+        try:
+            facts = header[name]
+            dtype, shape = np.dtype(DTYPES[facts["dtype"]]), tuple(facts["shape"])
+            first, last = (8 + length + offset for offset in facts["data_offsets"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"tensor {name!r} has no readable description.", where=str(source)) from error
+        count = int(np.prod(shape, dtype=np.int64))
+        if last > size or last - first != dtype.itemsize * count:
+            raise InputError(f"tensor {name!r} is cut short; the file is not whole.", where=str(source))
+        if count == 0:
+            return np.empty(shape, dtype)
+        array = np.memmap(source, dtype=dtype, mode="r", offset=first, shape=shape)
+        return _widen_bfloat16(array) if facts["dtype"] == "BF16" else array
+
+    def words(name: str) -> tuple[str, ...] | None:
+        return _text(tensor(name).tobytes(), source).split("\n") if name in header else None
+
+    matrices = [name for name in header if len(header[name].get("shape", ())) in (2, 3)]
+    named = [name for name in MATRIX_NAMES if name in header] or matrices
+    if len(named) != 1:
+        raise InputError(
+            f"which tensor holds the rows? Found: {', '.join(header) or 'none'}.",
+            where=str(source),
+            hint="Name one of them 'embeddings'.",
+        )
+    return Embeddings(tensor(named[0]), _tuple(words("ids")), _tuple(words("scenes")), manifest)
+
+
+def _widen_bfloat16(words: np.ndarray) -> np.ndarray:
+    """bfloat16 is the upper half of a float32."""
+    return (words.astype(np.uint32) << 16).view(np.float32)
+
+
+def _read_npy(source: Path) -> Embeddings:
+    try:
+        return Embeddings(np.load(source, mmap_mode="r", allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"not a readable .npy file: {error}.", where=str(source)) from error
+
+
+def _read_npz(source: Path) -> Embeddings:
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            arrays = {
+                name: archive[name] for name in archive.files if name in (*MATRIX_NAMES, "ids", "scenes")
+            }
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"not a readable .npz file: {error}.", where=str(source)) from error
+    named = [name for name in MATRIX_NAMES if name in arrays]
+    if len(named) != 1:
+        raise InputError("expected one array named 'emb' or 'embeddings'.", where=str(source))
+    return Embeddings(arrays[named[0]], _tuple(arrays.get("ids")), _tuple(arrays.get("scenes")))
+
+
+def _read_parquet(source: Path) -> Embeddings:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingError(
+            "reading Parquet needs pyarrow.", where=str(source), hint="pip install 'coview[data]'"
+        ) from None
+    try:
+        table = parquet.read_table(source)
+    except (OSError, ValueError) as error:  # pyarrow's own errors derive from ValueError
+        raise InputError(f"not a readable Parquet file: {error}.", where=str(source)) from error
+    columns = {name.lower(): name for name in table.column_names}
+    rows = next((columns[name] for name in ("embedding", *MATRIX_NAMES) if name in columns), None)
+    if rows is None:
+        raise InputError(
+            f"no column named 'embedding'; found {', '.join(table.column_names)}.", where=str(source)
+        )
+    column = table.column(rows)
+    widths = {len(row) if row is not None else 0 for row in column.to_pylist()}
+    if len(widths) != 1:
+        raise InputError(
+            f"column {rows!r} has rows of unequal length: {sorted(widths)[:3]}.", where=str(source)
+        )
+    matrix = (
+        column.combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(len(column), widths.pop())
+    )
+
+    def words(name: str) -> tuple[str, ...] | None:
+        return _tuple(table.column(columns[name]).to_pylist()) if name in columns else None
+
+    return Embeddings(matrix, words("id"), words("scene"))
+
+
+def _tuple(words: Iterable | None) -> tuple[str, ...] | None:
+    return None if words is None else tuple(str(word) for word in words)
+
+
+def _text(data: bytes, source: Path) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("ids or scenes are not valid UTF-8.", where=str(source)) from error

@@ -1,0 +1,169 @@
+"""How features are prepared before they are compared: the largest knob of any alignment number.
+
+==========  ====================================================================================
+``raw``     nothing
+``center``  subtract the mean row, then rows to unit length
+``prh``     clip entries at a 95th percentile, then rows to unit length; the threshold is the mean over
+            samples of each sample's percentile over all layers, as the command line of Huh et al.,
+            "The Platonic Representation Hypothesis" (2024) does
+``prh-exact``  the same with one percentile over all entries, as their library does
+==========  ====================================================================================
+
+A stack (N, L, D) shares one clipping threshold among its layers; a list of layers has one for each, as there.
+Preparation happens while rows are read, so that memory-mapped features are never copied whole.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coview.alignment.neighbours import read_rows
+from coview.errors import InputError, UsageError, did_you_mean
+
+RECIPES = ("center", "prh", "prh-exact", "raw")
+CLIP_QUANTILE = 0.95
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The features of one layer, prepared as they are read.
+
+    Attributes
+    ----------
+    source : array or GPU tensor of shape (N, D); memory-mapped arrays stay so
+    mean : ndarray of shape (D,), subtracted; or None
+    clip : float, entries are clipped to [-clip, clip]; or None
+    unit : whether rows are scaled to unit length
+    order : ndarray of int, which rows of the source in which order; or None for all as they stand
+    """
+
+    source: np.ndarray
+    mean: np.ndarray | None = None
+    clip: float | None = None
+    unit: bool = False
+    order: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.source) if self.order is None else len(self.order), self.source.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def rows(self, index) -> np.ndarray:
+        """Prepared rows, float32 (float64 if the source is)."""
+        rows = read_rows(self.source, index if self.order is None else self.order[index])
+        if self.mean is not None:
+            rows = (rows - self.mean).astype(rows.dtype)
+        if self.clip is not None:
+            rows = np.clip(rows, -self.clip, self.clip)
+        if self.unit:
+            norms = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+            rows = (rows / norms).astype(rows.dtype)
+        return rows
+
+    def matrix(self) -> np.ndarray:
+        """All prepared rows, shape (N, D)."""
+        return self.rows(slice(None))
+
+
+def prepare(layers: list[Layer], recipe: str, *, stacked: bool = False) -> list[Layer]:
+    """Layers of one encoder, made ready by a recipe.
+
+    Parameters
+    ----------
+    layers : list of Layer
+    recipe : one of RECIPES
+    stacked : bool
+        Whether the layers came as one stack (N, L, D), whose clipping threshold is shared.
+
+    Raises
+    ------
+    InputError
+        A row is constant, or has no direction once prepared; the row is named.
+    """
+    if recipe not in RECIPES:
+        raise UsageError(f"unknown recipe {recipe!r}.", hint=did_you_mean(recipe, RECIPES))
+    if recipe == "raw":
+        return layers
+    if recipe == "center":
+        return [Layer(one.source, mean=column_mean(one), unit=True, order=one.order) for one in layers]
+    threshold = percentile_by_sample if recipe == "prh" else percentile_of_all
+    shared = threshold(layers) if stacked else None
+    return [
+        Layer(one.source, clip=shared if stacked else threshold([one]), unit=True, order=one.order)
+        for one in layers
+    ]
+
+
+def column_mean(X) -> np.ndarray:
+    """The mean row, shape (D,), float64, summed block by block."""
+    total = sum(rows.sum(axis=0, dtype=np.float64) for rows in blocks(X))
+    return np.asarray(total) / X.shape[0]
+
+
+def blocks(X):
+    """The rows of X, a few thousand at a time."""
+    for start in range(0, X.shape[0], ROWS_AT_ONCE):
+        yield read_rows(X, slice(start, start + ROWS_AT_ONCE))
+
+
+def percentile_by_sample(layers: list, quantile: float = CLIP_QUANTILE) -> float:
+    """Each sample's quantile of its absolute entries over all layers, averaged over samples."""
+    total = 0.0
+    for parts in zip(*(blocks(layer) for layer in layers), strict=True):
+        total += np.quantile(np.abs(np.hstack(parts)), quantile, axis=1).sum(dtype=np.float64)
+    return float(total / layers[0].shape[0])
+
+
+def percentile_of_all(layers: list, quantile: float = CLIP_QUANTILE) -> float:
+    """The quantile of all absolute entries, as numpy.quantile gives it, in two passes and constant memory.
+
+    Non-negative single precision numbers are ordered as their bit patterns: the first pass counts the upper 16
+    bits, the second the lower 16 bits of the numbers near the quantile.
+    """
+    size = sum(layer.shape[0] * layer.shape[1] for layer in layers)
+    place = quantile * (size - 1)
+    below, fraction = int(place), place - int(place)
+    ranks = [below, min(below + 1, size - 1)]
+
+    def patterns():
+        for layer in layers:
+            for rows in blocks(layer):
+                yield np.abs(rows).astype(np.float32).view(np.uint32).ravel()
+
+    upper = np.zeros(65536, dtype=np.int64)
+    for bits in patterns():
+        upper += np.bincount(bits >> 16, minlength=65536)
+    before = np.cumsum(upper) - upper
+    prefixes = [int(np.searchsorted(before, rank, side="right")) - 1 for rank in ranks]
+    lower = {prefix: np.zeros(65536, dtype=np.int64) for prefix in prefixes}
+    for bits in patterns():
+        for prefix, count in lower.items():
+            count += np.bincount(bits[bits >> 16 == prefix] & 0xFFFF, minlength=65536)
+    values = []
+    for rank, prefix in zip(ranks, prefixes, strict=True):
+        suffix = int(np.searchsorted(np.cumsum(lower[prefix]), rank - before[prefix], side="right"))
+        values.append(float(np.array([prefix << 16 | suffix], dtype=np.uint32).view(np.float32)[0]))
+    return values[0] + fraction * (values[1] - values[0])
+
+
+def check_layer(layer: Layer, where: str) -> None:
+    """Raise InputError naming the first row that is not finite, is constant, or has no direction."""
+    done = 0
+    for rows in blocks(layer):
+        wrong = {
+            "holds NaN or infinite values": ~np.isfinite(rows).all(axis=1),
+            "is constant (all entries equal)": np.ptp(rows, axis=1) == 0
+            if rows.shape[1] > 1
+            else rows[:, 0] == 0,
+        }
+        for what, bad in wrong.items():
+            if bad.any():
+                raise InputError(
+                    f"row {done + int(np.argmax(bad))} {what}.",
+                    where=where,
+                    hint="Embed it again or leave it out.",
+                )
+        done += len(rows)
