@@ -75,11 +75,11 @@ class TableSource(FileSource):
         on_problem: OnProblem = refuse,
     ):
         self.file = file
-        # A collector of problems will hear of a broken first row in the real pass; here the next one will do.
-        ahead = refuse if on_problem is refuse else lambda problem: None
-        first = next((record for _, record in records(file, ahead)), None)
+        skipped: list[InputError] = []  # `on_problem` hears of them when the scenes are read
+        first = next((record for _, record in records(file, skipped.append)), None)
         if first is None:
-            raise InputError("there is no row in it.", where=file.label, hint="Give a file with scenes.")
+            empty = InputError("there is no row in it.", where=file.label, hint="Give a file with scenes.")
+            raise skipped[0] if skipped else empty
         self.columns = find_columns(first, options or {}, file)
         note = "" if self.columns.split else HASH_SPLIT_NOTE
         super().__init__(name, stores, split_note=note, on_problem=on_problem)
