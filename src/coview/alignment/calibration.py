@@ -101,6 +101,11 @@ def half_split_error(halves: np.ndarray) -> float:
     return float(np.sqrt(np.mean(difference**2)) / 2)
 
 
+def interval_95(score: float, stderr: float) -> tuple[float, float]:
+    """Nominal 95 % confidence interval of a score."""
+    return score - 1.96 * stderr, score + 1.96 * stderr
+
+
 def paired_error(halves_a: np.ndarray, halves_b: np.ndarray) -> float:
     """Standard error of score a - score b, measured on the same rows and halves (see `half_split_error`)."""
     return half_split_error(np.asarray(halves_a) - np.asarray(halves_b))

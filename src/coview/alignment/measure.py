@@ -1,20 +1,30 @@
 """`align`: one call from two sets of embeddings to a score, its chance level, its error and its signature."""
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from coview.alignment import calibration
-from coview.alignment.layers import LayerChoice, Side, cross_fitted_max, only, rows_of, score_matrix
+from coview.alignment.layers import (
+    LayerChoice,
+    cross_fitted_max,
+    only,
+    rows_of,
+    score_matrix,
+)
 from coview.alignment.metrics import METRICS, Metric, Settings
-from coview.alignment.recipes import Layer, check_layer, prepare
+from coview.alignment.sides import Side, pair_any, prepared_layers, sample_queries, summarise
 from coview.alignment.signature import format_signature
-from coview.embeddings import Embeddings
-from coview.errors import InputError, UsageError, did_you_mean
-from coview.pairing import Pairs, Rows, pair
+from coview.errors import UsageError, did_you_mean
 
-CONFIDENCE_95 = 1.96
+# What shows the progress of a long loop: (items, how many, what they are) -> the same items.
+Progress = Callable[[Iterable, int, str], Iterable]
+
+
+def silent(items: Iterable, total: int, label: str) -> Iterable:
+    """No progress shown."""
+    return items
 
 
 @dataclass(frozen=True)
@@ -24,17 +34,22 @@ class Alignment:
     Attributes
     ----------
     score : float
-    chance : float, expected for unrelated spaces at one layer pair
-    stderr : float, standard error from random halves of the samples
-    z : float, distance from chance in standard deviations of the exact null (of the permutations where there is
-        no exact one); None without either
-    p : float, add-one permutation p of this score (of the maximum over all layer pairs where one was taken)
+    chance : float
+        Expected for unrelated spaces at one layer pair: exact where known, else the mean of the permutations.
+    stderr : float
+        Standard error from random halves of the samples; NaN when k is too large for halves.
+    z : float, or None
+        Distance from chance in standard deviations over all re-pairings (over the permutations drawn where no
+        exact deviation is known, or where the largest of many layer pairs was taken).
+    p : float, or None without permutations
+        Add-one permutation p. Where the largest of many layer pairs was taken, of that largest.
     n, k : int, samples and neighbours
     metric, recipe : str
     signature : str; numbers are comparable when their signatures are equal
     layers : (int, int), the layer pair, in the order the sides were given
     matrix : ndarray of shape (Lx, Ly), scores of all layer pairs
-    cross_fitted : float, best pair chosen on one half and scored on the other; None for single layers
+    cross_fitted : float, or None for a single pair
+        Best pair chosen on one half of the samples and scored on the other.
     null : ndarray of shape (permutations,), scores of re-paired rows
     halves : ndarray of shape (splits, 2), scores of random halves at the chosen layers
     perfect : float, the score of identical spaces
@@ -57,33 +72,32 @@ class Alignment:
     null: np.ndarray
     halves: np.ndarray
     perfect: float = 1.0
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float]:
         """Nominal 95 % confidence interval."""
-        return self.score - CONFIDENCE_95 * self.stderr, self.score + CONFIDENCE_95 * self.stderr
+        return calibration.interval_95(self.score, self.stderr)
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the null of unrelated spaces is rejected at 5 %."""
+        """Whether the null of unrelated spaces is rejected at 5 %, one-sided; without a null, unknown: False."""
         if self.p is not None:
             return self.p <= 0.05
-        return self.z is None or self.z > 1.645
+        return self.z is not None and self.z > 1.645
 
-    @cached_property
+    @property
     def calibrated(self) -> float | None:
         """Zero within the null, one when perfect (`calibration.calibrated_score`); None without permutations."""
-        return (
-            calibration.calibrated_score(self.score, self.null, perfect=self.perfect)
-            if len(self.null)
-            else None
-        )
+        if not len(self.null):
+            return None
+        return calibration.calibrated_score(self.score, self.null, perfect=self.perfect)
 
     @property
     def adjusted(self) -> float:
-        """(score - chance) / (perfect - chance), unclipped."""
-        return calibration.adjusted_score(self.score, self.chance, self.perfect)
+        """(score - null mean) / (perfect - null mean), unclipped and linear; the null of the same statistic."""
+        mean = float(self.null.mean()) if len(self.null) else self.chance
+        return calibration.adjusted_score(self.score, mean, self.perfect)
 
 
 def align(
@@ -97,11 +111,15 @@ def align(
     layers: str = "max",
     captions: str = "mean",
     groups=None,
-    exclude=(),
+    exclude: Iterable[str] = (),
     queries: int | None = None,
+    components: int = 10,
+    sigma: float | None = None,
     permutations: int = 1000,
     splits: int = 50,
     seed: int = 0,
+    names: tuple[str, str] = ("A", "B"),
+    progress: Progress = silent,
 ) -> Alignment:
     """How aligned two encoders are on the same samples.
 
@@ -114,17 +132,21 @@ def align(
     recipe : "center", "prh", "prh-exact" or "raw" (see `recipes`)
     similarity : "cosine", "dot" or "euclidean", what near means
     layers : "max", "cross", "last" or "I,J" (see `layers`)
-    captions : "mean", "first" or "each", when one side has several rows a scene (see `pairing`)
+    captions : "mean", "first" or "each", when one side has several rows a scene (see `coview.pairing`)
     groups : sequence of N labels, optional
         Rows that belong together, such as captions of one photo: never neighbours of each other, and moved
-        together by permutations and splits. Taken from the scenes of Embeddings when they have them.
+        together by permutations and halves. Taken from the scenes of Embeddings when they have them.
     exclude : ids or scenes to leave out
     queries : int, optional
         Compare the neighbours of that many sampled rows only, each against the full gallery: unbiased, for
         large N. None takes all rows.
+    components : int, singular directions of SVCCA
+    sigma : float, optional; width of Gaussian kernels, by default each side's median distance
     permutations : int, for p; 0 for none
-    splits : int, random halvings for the standard error
+    splits : int, random halvings for the standard error; at least 50 for intervals
     seed : int
+    names : how to call the sides in messages
+    progress : wraps long loops, to show how far they are
 
     Returns
     -------
@@ -133,174 +155,146 @@ def align(
     Raises
     ------
     InputError
-        Rows with NaN, infinite or constant values, sides that do not pair, fewer than 30 rows with permutations.
+        Rows with NaN, infinite or constant values, sides that do not pair, under 30 rows with permutations.
     UsageError
         An unknown name, or k not below the number of rows.
     """
-    if metric not in METRICS:
-        raise UsageError(f"unknown metric {metric!r}.", hint=did_you_mean(metric, list(METRICS)))
-    pairs = pair_any(X, Y, captions, groups, exclude)
-    n = len(pairs)
-    sampled = sample_queries(n, queries, seed)
-    asked = n if sampled is None else len(sampled)
-    if permutations:
-        calibration.require_rows_for_p(asked, permutations)
-    settings = Settings(k, similarity, sampled, pairs.groups)
+    pairs = pair_any([X, Y], captions=captions, groups=groups, exclude=exclude, names=names)
+    plan = Plan(metric, recipe, layers, k, similarity, queries, components, sigma, permutations, splits, seed)
+    settings = plan.settings(len(pairs), pairs.groups)
     x, y = (
-        summaries(side, name, metric, recipe, settings) for side, name in ((pairs.x, "A"), (pairs.y, "B"))
+        summarise(prepared_layers(side, recipe, name), plan.how, settings)
+        for side, name in zip(pairs.sides, names, strict=True)
     )
-    choice = LayerChoice.parse(layers)
-    part = _line(metric, settings, n, recipe, choice, pairs, (len(x[0]), len(y[0])), seed)
-    row_groups = pairs.groups if pairs.groups is None or sampled is None else pairs.groups[sampled]
-    return _measure(METRICS[metric], metric, x, y, n, settings, choice, row_groups, part, recipe, pairs.notes,
-                    permutations, splits, seed)  # fmt: skip
+    return plan.measure(x, y, len(pairs), settings, pairs, progress)
 
 
-def _measure(
-    metric: Metric,
-    name,
-    x: Side,
-    y: Side,
-    n,
-    settings,
-    choice,
-    groups,
-    signature,
-    recipe,
-    notes,
-    count,
-    splits,
-    seed,
-) -> Alignment:
-    asked = len(x[0][0])
-    matrix = score_matrix(metric, x, y)
-    chosen = choice.pick(matrix)
-    best_x, best_y = only(x, chosen[0]), only(y, chosen[1])
-    single = choice.mode in ("last", "fixed") or matrix.size == 1
-    crossed = None
-    if matrix.size > 1:
-        crossed = cross_fitted_max(metric, x, y, splits=splits, seed=seed, groups=groups)
-    score = crossed if choice.mode == "cross" and crossed is not None else float(matrix[chosen])
+@dataclass(frozen=True)
+class Plan:
+    """How to measure, whatever the encoders: what two comparable measurements share. See `align`."""
 
-    halves = np.array(
-        [
-            [score_matrix(metric, rows_of(best_x, half), rows_of(best_y, half))[0, 0] for half in split]
-            for split in calibration.half_splits(asked, splits, seed, groups)
+    metric: str = "mutual_knn"
+    recipe: str = "center"
+    layers: str = "max"
+    k: int = 10
+    similarity: str = "cosine"
+    queries: int | None = None
+    components: int = 10
+    sigma: float | None = None
+    permutations: int = 1000
+    splits: int = 50
+    seed: int = 0
+
+    @property
+    def how(self) -> Metric:
+        if self.metric not in METRICS:
+            raise UsageError(
+                f"unknown metric {self.metric!r}.", hint=did_you_mean(self.metric, list(METRICS))
+            )
+        return METRICS[self.metric]
+
+    def settings(self, n: int, groups: np.ndarray | None) -> Settings:
+        """Settings for n rows; refuses what cannot be measured on them before any work is done."""
+        if self.queries is not None and self.how.per_row is None:
+            raise UsageError(f"{self.metric} is no mean over rows: queries cannot be sampled.")
+        sampled = sample_queries(n, self.queries, self.seed)
+        if self.permutations:
+            calibration.require_rows_for_p(n if sampled is None else len(sampled), self.permutations)
+        return Settings(self.k, self.similarity, sampled, groups, self.components, self.sigma)
+
+    def measure(self, x: Side, y: Side, n: int, settings: Settings, pairs, progress=silent) -> Alignment:
+        """Score two summarised sides, with all that belongs to the score."""
+        metric, choice = self.how, LayerChoice.parse(self.layers)
+        groups = settings.groups
+        if groups is not None and settings.queries is not None:
+            groups = groups[settings.queries]
+        matrix = score_matrix(metric, x, y)
+        chosen = choice.pick(matrix)
+        best_x, best_y = only(x, chosen[0]), only(y, chosen[1])
+        crossed = None
+        if matrix.size > 1 and choice.searches:
+            crossed = cross_fitted_max(metric, x, y, splits=self.splits, seed=self.seed, groups=groups)
+        halves = self._halves(metric, best_x, best_y, groups)
+        one_pair = matrix.size == 1 or not choice.searches
+        null = self._null(metric, *((best_x, best_y) if one_pair else (x, y)), groups, progress)
+        largest = float(matrix[chosen])
+        score = crossed if choice.mode == "cross" and crossed is not None else largest
+        chance = self._chance(metric, best_x, best_y, n, settings, null)
+        exact = one_pair and len(x) == len(y) == 1 and groups is None and settings.queries is None
+        deviation = None
+        if exact and metric.deviation is not None:
+            deviation = metric.deviation(best_x[0][0], best_y[0][0])
+        notes = list(pairs.notes)
+        if not len(halves):
+            notes.append(f"no standard error: halves of {len(x[0][0])} rows cannot hold {self.k} neighbours")
+        return Alignment(
+            score=score,
+            chance=chance,
+            stderr=calibration.half_split_error(halves) if len(halves) else float("nan"),
+            z=_z(largest, chance, deviation, null),
+            p=calibration.permutation_p(largest, null) if self.permutations else None,
+            n=n,
+            k=self.k,
+            metric=self.metric,
+            recipe=self.recipe,
+            signature=self.signature(n, settings, choice.label(matrix.shape), pairs),
+            layers=chosen,
+            matrix=matrix,
+            cross_fitted=crossed,
+            null=null,
+            halves=halves,
+            perfect=metric.perfect(self.k),
+            notes=tuple(notes),
+        )
+
+    def _halves(self, metric: Metric, x: Side, y: Side, groups) -> np.ndarray:
+        asked = len(x[0][0])
+        if "k" in metric.uses and self.queries is None and self.k >= asked // 2:
+            return np.empty((0, 2))
+        scores = [
+            [score_matrix(metric, rows_of(x, half), rows_of(y, half))[0, 0] for half in halves]
+            for halves in calibration.half_splits(asked, self.splits, self.seed, groups)
         ]
-    ).reshape(-1, 2)
-    searched_x, searched_y = (best_x, best_y) if single else (x, y)
-    null = np.array(
-        [
-            np.nanmax(score_matrix(metric, searched_x, rows_of(searched_y, order)))
-            for order in calibration.permutations(asked, count, seed, groups)
-        ]
-    )
-    chance = None
-    if metric.chance is not None:
-        chance = metric.chance(best_x[0][0], best_y[0][0], n, settings)
-    elif count:
-        chance = float(np.mean(null))
-    z = _z(name, score, x, y, null, single and groups is None and settings.queries is None)
-    p = calibration.permutation_p(float(matrix[chosen]), null) if count else None
-    return Alignment(
-        score=score,
-        chance=float("nan") if chance is None else chance,
-        stderr=calibration.half_split_error(halves),
-        z=z,
-        p=p,
-        n=n,
-        k=settings.k,
-        metric=name,
-        recipe=recipe,
-        signature=signature,
-        layers=chosen,
-        matrix=matrix,
-        cross_fitted=crossed,
-        null=null,
-        halves=halves,
-        perfect=metric.perfect(settings.k),
-        notes=notes,
-    )
+        return np.array(scores).reshape(-1, 2)
 
+    def _null(self, metric: Metric, x: Side, y: Side, groups, progress: Progress) -> np.ndarray:
+        """Scores of re-paired rows: the largest over layer pairs, one permutation for all of them."""
+        orders = calibration.permutations(len(x[0][0]), self.permutations, self.seed, groups)
+        return np.array(
+            [
+                np.nanmax(score_matrix(metric, x, rows_of(y, order)))
+                for order in progress(orders, self.permutations, "permutations")
+            ]
+        )
 
-def _z(name: str, score: float, x: Side, y: Side, null: np.ndarray, exact: bool) -> float | None:
-    if exact and name == "mutual_knn" and len(x) == len(y) == 1:
-        mean, deviation = calibration.overlap_null_moments(x[0][0].top.T, y[0][0].top.T)
-    elif len(null) > 1:
-        mean, deviation = float(null.mean()), float(null.std(ddof=1))
-    else:
-        return None
-    return (score - mean) / deviation if deviation > 0 else None
+    def _chance(self, metric: Metric, x: Side, y: Side, n: int, settings: Settings, null) -> float:
+        if metric.chance is not None:
+            return metric.chance(x[0][0], y[0][0], n, settings)
+        return float(null.mean()) if len(null) else float("nan")
 
+    def signature(self, n: int, settings: Settings, layers: str, pairs) -> str:
+        from coview import __version__
 
-def pair_any(X, Y, captions: str = "mean", groups=None, exclude=()) -> Pairs:
-    """Pairs from embeddings (by id) or arrays (by order), with explicit groups taking precedence."""
-    if isinstance(X, Embeddings) and isinstance(Y, Embeddings):
-        pairs = pair(X, Y, captions=captions, exclude=exclude)
-    else:
-        x, y = (side.matrix if isinstance(side, Embeddings) else side for side in (X, Y))
-        n, m = (len(side[0]) if isinstance(side, list) else len(side) for side in (x, y))
-        if n != m:
-            raise InputError(f"{n} rows cannot be paired with {m}.")
-        pairs = Pairs((Rows(x),), (Rows(y),), None, None, "one")
-    if groups is None:
-        return pairs
-    labels = np.unique(np.asarray(groups), return_inverse=True)[1]
-    if len(labels) != len(pairs):
-        raise InputError(f"{len(labels)} groups for {len(pairs)} rows.")
-    return Pairs(pairs.x, pairs.y, pairs.ids, labels, pairs.captions, pairs.notes)
-
-
-def sample_queries(n: int, queries: int | None, seed: int) -> np.ndarray | None:
-    """Which rows are asked, sorted; None for all."""
-    if queries is None or queries >= n:
-        return None
-    return np.sort(np.random.default_rng([seed, 3]).permutation(n)[:queries])
-
-
-def summaries(
-    alternatives: tuple[Rows, ...], name: str, metric: str, recipe: str, settings: Settings
-) -> Side:
-    """Each layer of one side, checked, prepared and summarised."""
-    side = []
-    for rows in alternatives:
-        layers, stacked = split_layers(rows)
-        for number, layer in enumerate(layers):
-            check_layer(layer, name if len(layers) == 1 else f"{name} layer {number}")
-        ready = prepare(layers, recipe, stacked=stacked)
-        side.append([METRICS[metric].summarise(layer, settings) for layer in ready])
-    return side
-
-
-def split_layers(rows: Rows) -> tuple[list[Layer], bool]:
-    """Layers of a matrix (N, D), a stack (N, L, D) or a list of matrices, and whether they came as a stack."""
-    matrix = rows.matrix
-    if isinstance(matrix, list | tuple):
-        return [Layer(layer, order=rows.order) for layer in matrix], False
-    if matrix.ndim == 2:
-        return [Layer(matrix, order=rows.order)], True
-    if matrix.ndim == 3:
-        return [Layer(matrix[:, layer], order=rows.order) for layer in range(matrix.shape[1])], True
-    raise InputError(f"expected (N, D) or (N, L, D), found shape {matrix.shape}.")
-
-
-def _line(metric, settings: Settings, n, recipe, choice, pairs: Pairs, shape, seed) -> str:
-    from coview import __version__
-
-    sampled = settings.queries
-    return format_signature(
-        metric,
-        {
-            "k": settings.k,
+        uses, sampled = self.how.uses, settings.queries
+        parts = {
+            "k": self.k if "k" in uses else None,
             "n": n,
-            "sim": settings.similarity,
-            "recipe": recipe,
-            "layers": choice.label(shape),
+            "sim": self.similarity if "similarity" in uses else None,
+            "components": self.components if "components" in uses else None,
+            "sigma": ("median" if self.sigma is None else self.sigma) if "sigma" in uses else None,
+            "recipe": self.recipe,
+            "layers": layers,
             "captions": pairs.captions,
-            "groups": None if pairs.groups is None else int(pairs.groups.max()) + 1,
-            "queries": None if sampled is None else f"{len(sampled)}@{seed}",
-            "ties": "index",
+            "groups": None if settings.groups is None else int(settings.groups.max()) + 1,
+            "queries": None if sampled is None else f"{len(sampled)}@{self.seed}",
+            "ties": "index" if "k" in uses else None,
             "rows": pairs.rows_hash,
             "v": __version__,
-        },
-    )
+        }
+        return format_signature(self.metric, parts)
+
+
+def _z(score: float, chance: float, deviation: float | None, null: np.ndarray) -> float | None:
+    if deviation is None and len(null) > 1:
+        chance, deviation = float(null.mean()), float(null.std(ddof=1))
+    return (score - chance) / deviation if deviation else None

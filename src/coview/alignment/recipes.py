@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coview.alignment.neighbours import read_rows
+from coview.alignment.neighbours import read_rows, row_norms
 from coview.errors import InputError, UsageError, did_you_mean
 
 RECIPES = ("center", "prh", "prh-exact", "raw")
 CLIP_QUANTILE = 0.95
 ROWS_AT_ONCE = 4096
+LOADED_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,21 @@ class Layer:
         """Prepared rows, float32 (float64 if the source is)."""
         rows = read_rows(self.source, index if self.order is None else self.order[index])
         if self.mean is not None:
-            rows = (rows - self.mean).astype(rows.dtype)
+            rows = rows - self.mean.astype(rows.dtype)
         if self.clip is not None:
             rows = np.clip(rows, -self.clip, self.clip)
         if self.unit:
-            norms = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
-            rows = (rows / norms).astype(rows.dtype)
+            rows = rows / row_norms(rows)[:, None]
         return rows
 
     def matrix(self) -> np.ndarray:
         """All prepared rows, shape (N, D)."""
         return self.rows(slice(None))
+
+    def loaded(self) -> "Layer":
+        """The layer prepared once and held in memory, if that is small; else itself, prepared while read."""
+        rows, width = self.shape
+        return Layer(self.matrix()) if rows * width * 4 <= LOADED_BYTES else self
 
 
 def prepare(layers: list[Layer], recipe: str, *, stacked: bool = False) -> list[Layer]:
@@ -113,8 +118,14 @@ def percentile_by_sample(layers: list, quantile: float = CLIP_QUANTILE) -> float
     """Each sample's quantile of its absolute entries over all layers, averaged over samples."""
     total = 0.0
     for parts in zip(*(blocks(layer) for layer in layers), strict=True):
-        total += np.quantile(np.abs(np.hstack(parts)), quantile, axis=1).sum(dtype=np.float64)
-    return float(total / layers[0].shape[0])
+        entries = np.abs(np.hstack(parts))
+        place = quantile * (entries.shape[1] - 1)
+        below = int(place)
+        entries.partition(below, axis=1)  # numpy.quantile, which partitions twice, takes six times as long
+        low, high = entries[:, below], entries[:, below + 1 :].min(axis=1, initial=np.inf)
+        high = np.minimum(high, entries.max(axis=1))
+        total += float((low + (place - below) * (high - low)).sum(dtype=np.float64))
+    return total / layers[0].shape[0]
 
 
 def percentile_of_all(layers: list, quantile: float = CLIP_QUANTILE) -> float:
