@@ -28,12 +28,12 @@ PIGMENTS = {
     "white": (0.94, 0.94, 0.92),
     "black": (0.11, 0.11, 0.13),
 }
-_HEIGHTS = {"small": 15.0, "medium": 21.0, "large": 28.0}  # in pixels at the front of the table
+_HEIGHTS = {"small": 15.0, "medium": 22.0, "large": 30.0}  # in pixels at the front of the table
 _LIGHTS = {  # colour of the light, ambient share
     "daylight": ((1.04, 1.03, 1.0), 0.55),
     "sunset": ((1.16, 0.86, 0.68), 0.45),
     "lamplight": ((1.08, 0.98, 0.70), 0.35),
-    "moonlight": ((0.58, 0.68, 0.98), 0.50),
+    "moonlight": ((0.66, 0.74, 0.98), 0.50),
 }
 
 
@@ -41,8 +41,8 @@ class _Camera:
     """Where a point of the table lies on the painting."""
 
     def __init__(self, dice: Dice, strength: float):
-        self.zoom = 1 + strength * dice.between(-0.1, 0.12)
-        self.shift = (strength * dice.between(-4, 4), strength * dice.between(-3, 3))
+        self.zoom = 1 + strength * dice.between(-0.12, 0.14)
+        self.shift = (strength * dice.between(-6, 6), strength * dice.between(-3, 3))
 
     def screen(self, x: float, y: float) -> tuple[float, float]:
         middle = SIZE / 2
@@ -92,7 +92,7 @@ def paint(scene: TableScene, draw: int, nuisance: Nuisance = USUAL) -> np.ndarra
         distance = ((_PIXELS[:, ::2] - lamp[0]) ** 2 + (_PIXELS.T[::2] - lamp[1]) ** 2) / 1800.0
         small *= (0.55 + 0.55 * np.exp(-distance))[:, :, None]
     grain = dice.rng.standard_normal((SIZE, SIZE, 1), dtype=np.float32)
-    small += nuisance.texture * dice.between(0.01, 0.04) * grain
+    small += nuisance.texture * dice.between(0.01, 0.03) * grain
     return (np.clip(small, 0, 1) * 255 + 0.5).astype(np.uint8)
 
 

@@ -68,8 +68,8 @@ _HABITS = {
         "light": ("sunset", "moonlight"),
     },
 }
-_HABIT_STRENGTH = 0.55  # probability that an attribute follows the place's habit
-_COLUMNS, _ROWS = (-0.66, 0.0, 0.66), (0.15, 0.85)  # where objects may stand; left to right, front to back
+_HABIT_STRENGTH = 0.65  # probability that an attribute follows the place's habit
+_COLUMNS, _ROWS = (-0.62, 0.0, 0.62), (0.15, 0.85)  # where objects may stand; left to right, front to back
 _SLOT_JITTER = 0.08
 _APART = 0.35  # least distance at which a relation of position holds
 

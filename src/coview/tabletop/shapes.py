@@ -92,7 +92,7 @@ def cone(u, v, turn, pixel):
 
 
 def tin(u, v, turn, pixel):
-    return [_turned(u, v, (0.0, 0.4, 0.8), (0.33, 0.33, 0.33), pixel), _lid(u, v, 0.8, 0.33, pixel, 1.1)]
+    return [_turned(u, v, (0.0, 0.4, 0.8), (0.33, 0.33, 0.33), pixel), _lid(u, v, 0.8, 0.33, pixel, 1.25)]
 
 
 def ring(u, v, turn, pixel):
