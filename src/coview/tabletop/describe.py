@@ -30,8 +30,9 @@ class Describer:
     narrator: str | None
 
 
-def draw_describer(dice: Dice, style: float) -> Describer:
-    """A describer; at style 0 always a plain one who keeps to the facts."""
+def describer(scene: TableScene, draw: int, nuisance: Nuisance = USUAL) -> Describer:
+    """Who gives description number `draw` of a scene; at style 0 a plain one who keeps to the facts."""
+    dice, style = Dice(scene.seed, scene.index, 2, draw), nuisance.style
     return Describer(
         register=dice.pick(words.REGISTERS) if dice.chance(style) else "plain",
         voice=dice.pick(tuple(words.VOICES)) if dice.chance(0.85 * style) else None,
@@ -46,8 +47,8 @@ def describe(scene: TableScene, draw: int, nuisance: Nuisance = USUAL) -> str:
     A pure function of the scene, `draw` and `nuisance`. At most two of place, surface and light are told,
     so no description tells everything.
     """
-    dice = Dice(scene.seed, scene.index, 2, draw)
-    telling = _Telling(scene, draw_describer(dice, nuisance.style), dice, nuisance)
+    dice = Dice(scene.seed, scene.index, 3, draw)
+    telling = _Telling(scene, describer(scene, draw, nuisance), dice, nuisance)
     text = telling.styled(telling.facts())
     return text[0].upper() + text[1:]
 

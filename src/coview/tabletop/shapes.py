@@ -61,6 +61,16 @@ def _turned(u, v, heights: tuple[float, ...], radii: tuple[float, ...], pixel: f
     return Part(_soft(inside, pixel), np.clip(u / radius, -1, 1) / norm, -slope / norm)
 
 
+def _hoop(u, v, centre: tuple[float, float], radius: float, thickness: float, pixel: float) -> Part:
+    """A torus seen through its hole."""
+    across, up = u - centre[0], v - centre[1]
+    distance = np.hypot(across, up) + 1e-6
+    slope = (distance - radius) / thickness
+    cover = _soft(thickness * (1 - np.abs(slope)), pixel)
+    slope = np.clip(slope, -1, 1)
+    return Part(cover, slope * across / distance, slope * up / distance)
+
+
 def _polygon(u, v, corners: list[tuple[float, float]], pixel: float, across: float, up: float) -> Part:
     """A flat convex face; corners run counter-clockwise."""
     inside = np.full(np.broadcast(u, v).shape, np.inf)
@@ -96,12 +106,7 @@ def tin(u, v, turn, pixel):
 
 
 def ring(u, v, turn, pixel):
-    middle, thickness = 0.31, 0.13
-    height = v - 0.44
-    radius = np.sqrt(u**2 + height**2) + 1e-6
-    slope = (radius - middle) / thickness
-    cover = _soft(thickness * (1 - np.abs(slope)), pixel)
-    return [Part(cover, slope * u / radius, slope * height / radius)]
+    return [_hoop(u, v, (0.0, 0.44), 0.31, 0.13, pixel)]
 
 
 def star(u, v, turn, pixel):
@@ -115,9 +120,7 @@ def star(u, v, turn, pixel):
     edge_x, edge_y = waist[0] - tip, waist[1]
     inside = (edge_x * beside - edge_y * (along - tip)) / np.hypot(edge_x, edge_y)
     facet = angle - offset + np.sign(offset) * sector / 4  # which of the ten bevelled facets
-    return [
-        Part(_soft(-inside if inside.max() < 0 else inside, pixel), 0.6 * np.sin(facet), 0.6 * np.cos(facet))
-    ]
+    return [Part(_soft(inside, pixel), 0.6 * np.sin(facet), 0.6 * np.cos(facet))]
 
 
 def bottle(u, v, turn, pixel):
@@ -128,11 +131,8 @@ def bottle(u, v, turn, pixel):
 
 def mug(u, v, turn, pixel):
     side = np.sign(turn) or 1.0
-    handle = np.hypot((u - side * 0.34) / 1.0, v - 0.4)
-    slope = (handle - 0.17) / 0.055
-    cover = _soft(0.055 * (1 - np.abs(slope)), pixel)
     return [
-        Part(cover, 0.4 * slope, 0.4 * slope, 0.9),
+        _hoop(u, v, (side * 0.34, 0.4), 0.17, 0.055, pixel),
         _turned(u, v, (0.0, 0.35, 0.72), (0.29, 0.31, 0.33), pixel),
         _lid(u, v, 0.72, 0.33, pixel, 1.05),
         _lid(u, v, 0.715, 0.28, pixel, 0.45),

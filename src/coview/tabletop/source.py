@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SCHEME = "tabletop:"
 _KNOBS = tuple(field.name for field in fields(Nuisance))
 _KEYS = ("seed", "scenes", "texts", *_KNOBS)
-_LIMITS = {"style": 1, "told": 1}  # of knobs that are probabilities; the others go to 4
+_LIMITS = {"style": 1, "told": 1}  # of knobs that are probabilities; the others go to 2
 
 
 def split_of(index: int) -> str:
@@ -85,9 +85,9 @@ class TabletopSource:
             except ValueError:
                 kind = "number" if key in _KNOBS else "whole number"
                 raise UsageError(f"{key}={text} is no {kind}.", where=name, hint=f"Write {key}=1.") from None
-            if key in _KNOBS and not 0 <= knobs[key] <= _LIMITS.get(key, 4):
+            if key in _KNOBS and not 0 <= knobs[key] <= _LIMITS.get(key, 2):
                 raise UsageError(
-                    f"{key}={text} is out of range.", where=name, hint=f"Give 0 to {_LIMITS.get(key, 4)}."
+                    f"{key}={text} is out of range.", where=name, hint=f"Give 0 to {_LIMITS.get(key, 2)}."
                 )
         return cls(**counts, nuisance=replace(USUAL, **knobs))
 
