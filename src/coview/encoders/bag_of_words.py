@@ -70,7 +70,7 @@ def fit_bag_of_words(texts: Iterable[str], width: int = 256, name: str = "bow:")
     width = min(width, len(texts) - 1, len(words) - 1)
     weighed = weigh(counts, weights)
     gram = weighed.T @ weighed  # its eigenvectors are the right singular vectors, and it has far fewer rows
-    # A fixed start makes the iteration repeatable; the sign of a direction is free: its largest entry is positive.
+    # A fixed start makes the iteration repeatable. The sign of a direction is free: its largest entry gets +.
     subspace = min(len(words), max(width * 3 // 2, width + 20))  # 1.5 times: a third faster than SciPy's 2
     values, vectors = eigsh(gram, k=width, v0=np.ones(len(words)), ncv=subspace, tol=1e-8)
     vectors = vectors[:, np.argsort(-values, kind="stable")]
@@ -107,7 +107,7 @@ def count_words(texts: Iterable[str], columns: dict[str, int]) -> csr_array:
 
 
 def weigh(counts: csr_array, weights: np.ndarray) -> csr_array:
-    """Counts times inverse document frequency, each row then of unit length; a row without words stays zero."""
+    """Counts times inverse document frequency, rows then of unit length; one without words stays zero."""
     rows = counts.copy()
     rows.data = counts.data * weights[counts.indices]
     sizes = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))

@@ -80,9 +80,11 @@ class Encoder:
     def arrange(self, rows: dict[str, np.ndarray], layers: str) -> np.ndarray:
         """Stack the rows of several layers, or give those of the one that was asked for."""
         names = self.select(layers)
-        if layers == "last" or (len(names) == 1 and layers not in ("all", "prh")):
-            return rows[names[0]]
-        return np.stack([rows[name] for name in names], axis=1)
+        return np.stack([rows[name] for name in names], axis=1) if self.stacked(layers) else rows[names[0]]
+
+    def stacked(self, layers: str) -> bool:
+        """Whether the word means several layers, so that rows have an axis for them."""
+        return layers in ("all", "prh") or len(self.select(layers)) > 1
 
 
 class PixelEncoder(Encoder):
@@ -107,6 +109,7 @@ class PixelEncoder(Encoder):
         names = self.select(layers)
         parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
         for images in batched((self.prepare(image) for image in items), self.batch):
+            # Depthwise convolutions are up to a third faster on a CPU with the channels last.
             pixels = torch.stack(images).to(self.device, memory_format=torch.channels_last)
             with torch.inference_mode():
                 for name, rows in self.forward(pixels, names).items():

@@ -131,12 +131,12 @@ def token_weights(special: Tensor, pool: str) -> Tensor:
     return weights / weights.sum(1, keepdim=True)
 
 
-def find_blocks(network: Any) -> nn.ModuleList | list:
+def find_blocks(network: Any) -> list[nn.Module]:
     """The transformer's blocks: the module list as long as the configuration says the model is deep."""
     depth = getattr(network.config, "num_hidden_layers", None)
     for module in network.modules():
         if isinstance(module, nn.ModuleList) and len(module) == depth:
-            return module
+            return list(module)
     return []
 
 

@@ -6,7 +6,6 @@ training or after it). About half a million parameters and one millisecond an im
 on one thread of an ordinary CPU.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,15 +14,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from coview.encoders.encoder import PixelEncoder, centre_square, hash_weights
+from coview.encoders.trained import WEIGHTS, read_weights
 from coview.errors import InputError
-from coview.runs import atomic_path
+from coview.runs import atomic_path, read_json, write_json
 
-WEIGHTS = "model.safetensors"
 GROUPS = 8  # of channels, normalised together
 
 
@@ -72,7 +70,7 @@ def convolution(before: int, after: int, stride: int = 1) -> nn.Sequential:
 class ImageEncoder(nn.Module):
     """Images to features; the linear map `head` after them is what a JEPA loss sees, as in `TextEncoder`."""
 
-    def __init__(self, config: ImageEncoderConfig = ImageEncoderConfig()):  # noqa: B008 (it is frozen)
+    def __init__(self, config: ImageEncoderConfig = ImageEncoderConfig()):
         super().__init__()
         self.config = config
         first = config.channels[0]
@@ -100,7 +98,7 @@ def as_pixels(images: np.ndarray) -> Tensor:
 class TrainedImageEncoder(PixelEncoder):
     """An image encoder trained here, as an encoder of images of any size."""
 
-    layers = published_layers = ("features",)
+    last, layers, published_layers = "head", ("features",), ("features",)
 
     def __init__(self, network: ImageEncoder, name: str, *, device: str = "cpu", batch: int | None = None):
         super().__init__(device=device, batch=batch or 256)
@@ -116,34 +114,37 @@ class TrainedImageEncoder(PixelEncoder):
         return {name: features if name == "features" else self.network.head(features) for name in names}
 
 
-def save_image_encoder(folder: str | Path, network: ImageEncoder) -> None:
-    """Write weights and shape to ``model.safetensors`` in a run folder, atomically."""
+def save_image_encoder(folder: str | Path, network: ImageEncoder, config: dict) -> None:
+    """Write weights and configuration of a finished run."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     with atomic_path(Path(folder) / WEIGHTS) as temporary:
-        save_file(tensors, temporary, metadata={"config": json.dumps(asdict(network.config))})
+        save_file(tensors, temporary)
+    write_json(Path(folder) / "config.json", {**config, "encoder": asdict(network.config)})
 
 
 def load_image_encoder(
     folder: str | Path, *, device: str = "cpu", batch: int | None = None
 ) -> TrainedImageEncoder:
-    """Load what `save_image_encoder` wrote.
+    """The image encoder of a finished run.
 
     Raises
     ------
     InputError
-        There are no weights in the folder, or they are not an image encoder's.
+        The folder holds no finished run of an image encoder.
     """
-    source = Path(folder) / WEIGHTS
-    if not source.is_file():
-        raise InputError("there are no weights here; has the run finished?", where=str(source))
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    if not (folder / WEIGHTS).is_file():
+        hint = "Resume it first."
+        raise InputError("the run is not finished: there are no weights.", where=str(folder), hint=hint)
+    weights = read_weights(folder / WEIGHTS)
     try:
-        with safe_open(source, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})["config"])
-            network = ImageEncoder(ImageEncoderConfig(**facts | {"channels": tuple(facts["channels"])}))
-            network.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        shape = config["encoder"]
+        network = ImageEncoder(ImageEncoderConfig(**shape | {"channels": tuple(shape["channels"])}))
+        network.load_state_dict(weights)
+    except (KeyError, TypeError, RuntimeError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise InputError(f"not the weights of an image encoder: {reason}", where=str(source)) from error
+        raise InputError(f"not an image encoder: {reason}", where=str(folder)) from error
     return TrainedImageEncoder(network, f"run:{folder}", device=device, batch=batch)
 
 

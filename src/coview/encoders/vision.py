@@ -138,8 +138,7 @@ class ClipTexts(Encoder):
         self.fingerprint = hash_weights(network, type(tokenizer).__name__, self.pool_type)
 
     def encode(self, items: Iterable[str], layers: str = "last") -> np.ndarray:
-        from open_clip.transformer import text_global_pool
-
+        text_global_pool = require("open_clip.transformer", "hub").text_global_pool
         names = self.select(layers)
         parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
         for texts in batched(items, self.batch):
