@@ -108,7 +108,7 @@ def token_columns(folder: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def ranking_loss(model, tokens) -> torch.Tensor:
-    first, second = F.normalize(model.embed(tokens), dim=-1).chunk(2)
+    first, second = F.normalize(model.pool(model(tokens), tokens), dim=-1).chunk(2)
     return F.cross_entropy(SCALE * first @ second.T, torch.arange(len(first)))
 
 
