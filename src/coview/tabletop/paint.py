@@ -18,6 +18,8 @@ SIZE = 64  # of a painting, in pixels
 _FINE = 2  # painted twice as fine, then averaged
 _EXTENT = SIZE * _FINE
 _FRONT = 55.0  # the row where the front of the table lies
+_ACROSS = 25.0  # pixels from the middle of the table to x = 1, at its front
+_LEAN = 0.08  # how far a turned object leans, as a slope
 _PIXELS = np.arange(_EXTENT, dtype=np.float32)[None, :] / _FINE + 0.25  # centres of the fine pixels
 
 PIGMENTS = {
@@ -116,15 +118,11 @@ def paint(scene: TableScene, draw: int, nuisance: Nuisance = USUAL) -> np.ndarra
 
 def _light(name: str, dice: Dice, strength: float) -> _Light:
     colour, ambient = _LIGHTS[name]
-    warmth = strength * dice.between(-0.09, 0.09)
-    angle = strength * dice.between(-0.9, 0.9)
-    direction = (0.75 * math.sin(angle), 0.55 * math.cos(angle), 0.62)
-    return _Light(
-        angle,
-        direction,
-        np.array((1 + warmth, 1, 1 - warmth), np.float32) * np.array(colour, np.float32),
-        ambient,
-    )
+    warmth, angle = strength * dice.between(-0.09, 0.09), strength * dice.between(-0.9, 0.9)
+    towards = np.array((0.75 * math.sin(angle), 0.55 * math.cos(angle), 0.62))
+    across, up, out = (towards / np.linalg.norm(towards)).tolist()
+    tinted = np.array(colour, np.float32) * np.array((1 + warmth, 1, 1 - warmth), np.float32)
+    return _Light(angle, (across, up, out), tinted, ambient)
 
 
 def _poses(scene: TableScene, dice: Dice, strength: float) -> list[_Pose]:
@@ -142,14 +140,15 @@ def _poses(scene: TableScene, dice: Dice, strength: float) -> list[_Pose]:
         if thing.on is not None:
             lower, base = scene.objects[thing.on], poses[thing.on]
             lift = TOP_HEIGHT[lower.shape] * _HEIGHTS[lower.size] * base.size
-            poses[i] = poses[i]._replace(x=base.x, depth=base.depth - 0.001, lift=lift)
+            leant = base.x - _LEAN * base.turn * lift / _ACROSS
+            poses[i] = poses[i]._replace(x=leant, depth=base.depth - 0.001, lift=lift)
     return poses
 
 
 def _foot(pose: _Pose, camera: _Camera) -> tuple[float, float, float]:
     """Where an object's foot lies on the painting, and the scale of things there."""
     perspective = 1 - 0.35 * pose.depth
-    x = 32 + 25 * pose.x * perspective
+    x = 32 + _ACROSS * pose.x * perspective
     y = HORIZON + (_FRONT - HORIZON) * (1 - 0.72 * pose.depth) - pose.lift * perspective
     return *camera.screen(x, y), perspective * camera.zoom
 
@@ -189,7 +188,7 @@ def _add_object(canvas: np.ndarray, thing: TableObject, pose: _Pose, camera: _Ca
     height = _HEIGHTS[thing.size] * scale * pose.size
     box = _window(x - 0.7 * height, y - 1.25 * height, x + 0.7 * height, y + 0.2 * height)
     u, v = (_PIXELS[:, box[1]] - x) / height, (y - _PIXELS.T[box[0]]) / height
-    lean = 0.08 * pose.turn
+    lean = _LEAN * pose.turn
     u, v = u + lean * v, v - lean * u
     patch = canvas[box]
     for part in DRAWN[thing.shape](u, v, pose.turn, 1 / (height * _FINE)):
@@ -217,17 +216,23 @@ def _shade(part: Part, thing: TableObject, u: np.ndarray, v: np.ndarray, light: 
         cover = cover * np.clip(0.38 + 0.75 * (1 - towards) ** 1.5, 0, 0.95)
         brightness, gloss = brightness * 1.15, 1.2
     elif material == "woollen":
-        brightness = brightness * (
-            0.9 + 0.3 * np.sin(61 * u + 4 * np.sin(37 * v)) * np.sin(53 * v + 4 * np.sin(41 * u))
-        )
+        knit = np.sin(40 * u + 3 * np.sin(25 * v)) * np.sin(36 * v + 3 * np.sin(28 * u))
+        brightness = 0.95 * brightness + 0.22 * knit
     elif material == "striped":
         colour = _patterned(thing.colour, np.clip(4 * np.sin(26 * v) + 0.5, 0, 1))
     elif material == "dotted":
         colour = _patterned(thing.colour, np.clip(5 * (np.abs(np.sin(17 * u) * np.sin(17 * v)) - 0.45), 0, 1))
     shaded = colour * brightness[:, :, None]
     if gloss:
-        shaded += (gloss * np.square(np.square(np.square(np.square(facing)))))[:, :, None]  # facing^16
+        shaded += (gloss * _highlight(across, up, towards, light))[:, :, None]
     return shaded, cover
+
+
+def _highlight(across: np.ndarray, up: np.ndarray, towards: np.ndarray, light: _Light) -> np.ndarray:
+    """Mirror image of the light (Blinn's half vector), to the power of 16."""
+    x, y, z = light.direction
+    half = (across * x + up * y + towards * (z + 1)) / math.hypot(x, y, z + 1)
+    return np.square(np.square(np.square(np.square(half))))
 
 
 def _patterned(colour: str, share: np.ndarray) -> np.ndarray:
