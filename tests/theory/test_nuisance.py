@@ -53,8 +53,8 @@ def test_the_threshold_holds_on_both_sides(seed, family, nuisances, dim):
 def test_two_negative_eigenvalues_can_intrude_first():
     """A mixed direction is the first to intrude although its nuisance eigenvalue is negative.
 
-    Scene eigenvalues .3 and -.6, nuisance eigenvalue -.8: the mixed one is .48, more than .3. The threshold is
-    .3 / .48, and not unlimited as a rule that looks at nuisance eigenvalues alone would have it.
+    Scene eigenvalues .3 and -.6, nuisance eigenvalue -.8: the mixed one is .48, more than .3. The threshold
+    is .3 / .48, and not unlimited as a rule that looks at nuisance eigenvalues alone would have it.
     """
     basis = np.array([[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 1, -1]]).T / 2
     kernel = basis @ np.diag([1, 0.3, -0.6]) @ basis.T

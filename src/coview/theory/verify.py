@@ -23,6 +23,8 @@ from coview.theory.worlds import FiniteWorld, Modality
 # What the second modality of a pair does differently.
 KINDS = ("other positives", "same-scene share", "shared nuisance", "aliased", "other scene law")
 HEADLINE = "rotation, one gap"
+# The paper reports errors of at most 18 % of its bound on 300 random worlds of its own generator.
+PAPER_RATIO = 0.18
 MIN_GAP = 1e-3
 ZERO_TOLERANCE = 1e-10
 # Errors and bounds below this are rounding of two equal kernels, and their ratio means nothing.
