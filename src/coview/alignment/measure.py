@@ -143,7 +143,7 @@ def align(
     components : int, singular directions of SVCCA
     sigma : float, optional; width of Gaussian kernels, by default each side's median distance
     permutations : int, for p; 0 for none
-    splits : int, random halvings for the standard error; at least 50 for intervals
+    splits : int, random halvings for the standard error, at least 50 for intervals; 0 for none
     seed : int
     names : how to call the sides in messages
     progress : wraps long loops, to show how far they are
@@ -200,7 +200,7 @@ class Plan:
         sampled = sample_queries(n, self.queries, self.seed)
         if self.permutations:
             calibration.require_rows_for_p(n if sampled is None else len(sampled), self.permutations)
-        return Settings(self.k, self.similarity, sampled, groups, self.components, self.sigma)
+        return Settings(self.k, self.similarity, sampled, groups, self.components, self.sigma, self.splits > 0)
 
     def measure(self, x: Side, y: Side, n: int, settings: Settings, pairs, progress=silent) -> Alignment:
         """Score two summarised sides, with all that belongs to the score."""
@@ -212,7 +212,7 @@ class Plan:
         chosen = choice.pick(matrix)
         best_x, best_y = only(x, chosen[0]), only(y, chosen[1])
         crossed = None
-        if matrix.size > 1 and choice.searches:
+        if matrix.size > 1 and choice.searches and self.splits:
             crossed = cross_fitted_max(metric, x, y, splits=self.splits, seed=self.seed, groups=groups)
         halves = self._halves(metric, best_x, best_y, groups)
         one_pair = matrix.size == 1 or not choice.searches
@@ -225,7 +225,7 @@ class Plan:
         if exact and metric.deviation is not None:
             deviation = metric.deviation(best_x[0][0], best_y[0][0])
         notes = list(pairs.notes)
-        if not len(halves):
+        if self.splits and not len(halves):
             notes.append(f"no standard error: halves of {len(x[0][0])} rows cannot hold {self.k} neighbours")
         return Alignment(
             score=score,

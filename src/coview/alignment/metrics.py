@@ -47,6 +47,7 @@ class Settings:
     groups : array of N int, rows that are never neighbours of each other; or None
     components : int, singular directions SVCCA keeps
     sigma : float, width of the Gaussian kernel, or None for each side's median distance
+    halves : bool, whether neighbour lists must be deep enough for random halves of the rows
     """
 
     k: int = 10
@@ -55,6 +56,7 @@ class Settings:
     groups: np.ndarray | None = None
     components: int = 10
     sigma: float | None = None
+    halves: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ class Metric:
 
 
 def neighbour_lists(layer: Layer, settings: Settings) -> NeighbourLists:
-    """Ranked neighbours of one layer, deep enough for half-splits."""
+    """Ranked neighbours of one layer, deeper than k where halves will be asked for."""
     n, k = layer.shape[0], settings.k
     largest = 1 if settings.groups is None else int(np.bincount(settings.groups).max())
-    depth = k if settings.queries is not None else half_depth(k, n, largest)
+    depth = half_depth(k, n, largest) if settings.halves and settings.queries is None else k
     ids = top_neighbours(
         layer, depth, metric=settings.similarity, queries=settings.queries, groups=settings.groups
     )

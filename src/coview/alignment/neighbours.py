@@ -15,11 +15,10 @@ import numpy as np
 from coview.errors import UsageError, did_you_mean
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
-GALLERY_ROWS = 8192
-BLOCK_BYTES = 48 * 2**20
+BLOCK_ROWS = 2048
 
 
-def top_neighbours(X, k, *, metric="cosine", queries=None, groups=None, block=GALLERY_ROWS) -> np.ndarray:
+def top_neighbours(X, k, *, metric="cosine", queries=None, groups=None, block=BLOCK_ROWS) -> np.ndarray:
     """The k nearest neighbours of rows, most similar first.
 
     Parameters
@@ -32,7 +31,7 @@ def top_neighbours(X, k, *, metric="cosine", queries=None, groups=None, block=GA
         Rows whose neighbours are wanted (all by default); the gallery is always all N rows.
     groups : array of N int, optional
         Rows of one group are never neighbours of each other, as captions of one image should not be.
-    block : int, gallery rows held at once
+    block : int, rows multiplied at once: blocks of rows x rows similarities are held
 
     Returns
     -------
@@ -73,7 +72,7 @@ def first_allowed(ids: np.ndarray, allowed: np.ndarray, k: int) -> np.ndarray:
     return np.where(np.take_along_axis(kept, order, axis=1), np.take_along_axis(ids, order, axis=1), -1)
 
 
-def first_of_duplicates(X, block: int = GALLERY_ROWS) -> np.ndarray:
+def first_of_duplicates(X, block: int = BLOCK_ROWS) -> np.ndarray:
     """For each row the index of the first row with identical values; equal to arange(N) without duplicates."""
     n = X.shape[0]
     first = np.arange(n)
@@ -122,11 +121,26 @@ def similarity(X, left: np.ndarray, right: np.ndarray, metric: str = "cosine") -
     return values
 
 
+@dataclass(frozen=True)
+class _Block:
+    """Rows in working precision, of unit length for cosine, and what ranking them needs."""
+
+    index: np.ndarray
+    rows: np.ndarray
+    norms: np.ndarray
+    offset: np.ndarray | None = None
+
+    def less_offset(self, products: np.ndarray) -> np.ndarray:
+        """Scores against this block's rows, from dot products with them."""
+        return products if self.offset is None else products - self.offset
+
+
 class _Search:
     """One pass of queries over the gallery at one precision.
 
     Duplicate rows are searched once, through the first of them, and multiplied when the lists are ranked:
-    matrix products may give equal rows values that differ in the last bit, depending on their place in a block.
+    matrix products may give equal rows values that differ in the last bit, depending on their place in a
+    block.
     """
 
     def __init__(self, X, depth, metric, dtype, first, block):
@@ -134,81 +148,92 @@ class _Search:
         self.unique = np.unique(first)
         self.depth_unique = min(depth, len(self.unique))
         self.block = max(block, 4 * depth)
-        d = X.shape[1]
         # Rounding error of a product of unit vectors; measured errors stay below half of it.
-        self.slack = float(np.finfo(dtype).eps) * (4 + d**0.5 / 2)
+        self.slack = float(np.finfo(dtype).eps) * (4 + X.shape[1] ** 0.5 / 2)
+        self.longest = 1.0
+        if metric != "cosine":
+            self.longest = max(float(self._block(index).norms.max()) for index in self._cut(self.unique))
 
     def run(self, queries: np.ndarray) -> np.ndarray | None:
-        """Ranked neighbours (Q, >= depth) with the row itself included, or None if this precision is too low."""
+        """Ranked neighbours (Q, >= depth) with the row itself included, or None if precision is too low."""
         asked, place = np.unique(self.first[queries], return_inverse=True)
-        gallery_rows = min(self.block, len(self.unique))
-        query_rows = max(16, BLOCK_BYTES // (gallery_rows * np.dtype(self.dtype).itemsize))
-        starts = range(0, len(asked), query_rows)
-        found = {start: None for start in starts}
-        tolerance = np.zeros(len(asked))
-        for g in range(0, len(self.unique), gallery_rows):
-            members = self.unique[g : g + gallery_rows]
-            gallery, offset, largest = self._gallery(members)
-            for start in starts:
-                rows = slice(start, start + query_rows)
-                query, norms = self._rows(asked[rows])
-                error = self.slack * (largest**2 if self.metric == "euclidean" else 0.0)
-                tolerance[rows] = np.maximum(tolerance[rows], self.slack * norms * largest + error)
-                scores = query @ gallery.T
-                if offset is not None:
-                    scores -= offset
-                found[start] = self._merge(found[start], scores, members, tolerance[rows])
-                if found[start] is None:
+        gallery = self._cut(self.unique)
+        mirrored = len(asked) == len(self.unique)  # all rows ask: each product serves both of its sides
+        asking = gallery if mirrored else self._cut(asked)
+        found: list[tuple | None] = [None] * len(asking)
+        tolerance = np.zeros(len(self.first))
+        for b, members in enumerate(gallery):
+            right = self._block(members)
+            for a, index in enumerate(asking[: b + 1] if mirrored else asking):
+                left = right if index is members else self._block(index)
+                tolerance[index] = self._tolerance(left)
+                products = left.rows @ right.rows.T
+                found[a] = self._merge(found[a], right.less_offset(products), members, tolerance[index])
+                if found[a] is None:
                     return None
-        return self._rank(asked, found, tolerance, place)
+                if mirrored and a < b:
+                    tolerance[members] = self._tolerance(right)
+                    scores = left.less_offset(np.ascontiguousarray(products.T))
+                    found[b] = self._merge(found[b], scores, index, tolerance[members])
+                    if found[b] is None:
+                        return None
+        return self._rank(asked, found, tolerance[asked], place)
 
-    def _rows(self, index) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in working precision, of unit length for cosine, and the lengths that bound rounding errors."""
-        rows = read_rows(self.X, index).astype(self.dtype, copy=False)
+    def _cut(self, index: np.ndarray) -> list[np.ndarray]:
+        return [index[start : start + self.block] for start in range(0, len(index), self.block)]
+
+    def _block(self, index: np.ndarray) -> _Block:
+        dense = int(index[-1] - index[0]) + 1 == len(index)  # a slice of an array needs no copy
+        rows = read_rows(self.X, slice(index[0], index[-1] + 1) if dense else index)
+        rows = rows.astype(self.dtype, copy=False)
         norms = row_norms(rows)
         if self.metric == "cosine":
-            return rows / norms[:, None], np.ones(len(rows))
-        return rows, norms
+            if np.abs(norms - 1).max() > 4 * np.finfo(self.dtype).eps:
+                rows = rows / norms[:, None]
+            return _Block(index, rows, np.ones(len(rows)))
+        offset = (norms.astype(np.float64) ** 2 / 2).astype(self.dtype) if self.metric == "euclidean" else None
+        return _Block(index, rows, norms, offset)
 
-    def _gallery(self, index):
-        rows, norms = self._rows(index)
-        offset = (norms**2 / 2).astype(self.dtype) if self.metric == "euclidean" else None
-        return rows, offset, float(norms.max())
+    def _tolerance(self, block: _Block) -> np.ndarray:
+        """How far the scores of a block's rows may be off."""
+        products = block.norms * self.longest
+        return self.slack * (products + self.longest**2 if self.metric == "euclidean" else products)
 
     def _merge(self, found, scores, members, tolerance):
-        """Candidates so far and those of a new block, sorted; all that may still be among the `depth` nearest."""
+        """Candidates so far and those of a new block: all that may still be among the `depth` nearest.
+
+        Returns values and ids, sorted by value with equal values in any order, or None when single precision
+        leaves too many in question.
+        """
         depth = self.depth_unique
-        if found is None:
-            floor = _depth_th_largest(scores, depth) - 2 * tolerance
-        else:
-            floor = found[0][:, depth - 1] - 2 * tolerance
-        flat = np.flatnonzero(scores >= floor.astype(self.dtype)[:, None])
+        nearest = _depth_th_largest(scores, depth) if found is None else found[0][:, depth - 1]
+        flat = np.flatnonzero(scores >= (nearest - 2 * tolerance).astype(self.dtype)[:, None])
         row, column = np.divmod(flat, scores.shape[1])
         count = np.bincount(row, minlength=len(scores))
         width = int(count.max(initial=0))
         if self.dtype == np.float32 and width > 8 * self.depth + 64:
             return None
-        values = np.full((len(scores), width), -np.inf)
+        values = np.full((len(scores), width), -np.inf, dtype=self.dtype)
         ids = np.full((len(scores), width), -1, dtype=np.int32)
         place = np.arange(len(flat)) - np.repeat(np.cumsum(count) - count, count)
         values[row, place], ids[row, place] = scores.ravel()[flat], members[column]
         if found is not None:
             values, ids = np.hstack([found[0], values]), np.hstack([found[1], ids])
-        order = np.argsort(-values, axis=1, kind="stable")
+        order = np.argsort(-values, axis=1)
         values, ids = np.take_along_axis(values, order, axis=1), np.take_along_axis(ids, order, axis=1)
-        needed = (values >= values[:, [depth - 1]] - 2 * tolerance[:, None]).sum(axis=1).max()
+        needed = (values >= (values[:, depth - 1] - 2 * tolerance)[:, None]).sum(axis=1).max()
         return values[:, :needed], ids[:, :needed]
 
     def _rank(self, asked, found, tolerance, place) -> np.ndarray | None:
-        width = max(values.shape[1] for values, _ in found.values())
-        values = np.vstack([_widen(values, width, -np.inf) for values, _ in found.values()])
-        ids = np.vstack([_widen(ids, width, -1) for _, ids in found.values()])
+        width = max(values.shape[1] for values, _ in found)
+        values = np.vstack([_widen(values, width, -np.inf) for values, _ in found]).astype(np.float64)
+        ids = np.vstack([_widen(ids, width, -1) for _, ids in found])
         with np.errstate(invalid="ignore"):  # -inf - -inf where a row has fewer candidates
             close = values[:, :-1] - values[:, 1:] <= 2 * tolerance[:, None]
         unsure = np.zeros(values.shape, dtype=bool)
         unsure[:, :-1] |= close
         unsure[:, 1:] |= close
-        if self.dtype == np.float32 and unsure.sum() > unsure.size / 8 and unsure.size > 4096:
+        if self.dtype == np.float32 and unsure.sum() > max(unsure.size / 8, 4096):
             return None
         row, column = np.nonzero(unsure)
         values[row, column] = similarity(self.X, asked[row], ids[row, column], self.metric)
@@ -248,7 +273,7 @@ def _depth_th_largest(scores: np.ndarray, depth: int) -> np.ndarray:
     Folding a row in two by the maximum keeps distinct entries of it, so the depth-th largest that is left is
     never above the depth-th largest of all.
     """
-    while scores.shape[1] >= 16 * depth:
+    while scores.shape[1] >= 8 * depth:
         half = scores.shape[1] // 2
         scores = np.maximum(scores[:, :half], scores[:, half : 2 * half])
     return np.partition(scores, -depth, axis=1)[:, -depth]
