@@ -14,7 +14,7 @@ def test_run_prints_one_document(run_cli):
     code, out, _ = run_cli("worlds", "run", "--n", "6", "--json")
     document = json.loads(out)
     assert code == 0
-    assert document["schema"] == "coview.worlds/1"
+    assert document["schema"] == "coview.worlds.run/1"
     assert document["ok"] is True
     result = document["result"]
     assert (result["worlds"], result["violations"]) == (6, 0)
@@ -44,7 +44,8 @@ def test_run_exits_5_when_a_bound_is_broken(run_cli, monkeypatch):
     assert document["ok"] is False
     assert document["result"]["violations"] > 0
     assert document["result"]["broken"][0]["what"]
-    assert "world 0" in err or "world" in err
+    assert document["error"]["code"] == 5
+    assert "violations" in err
 
 
 def test_run_refuses_no_worlds(run_cli):
@@ -106,6 +107,7 @@ def test_from_predicts_from_embeddings_and_against_another_encoder(run_cli, tmp_
     assert code == 0
     assert "5-NN with the other" in out
     assert "prediction: good views over bad views by +" in out
+    assert "mutual_knn|k:5|n:20|sim:cosine|recipe:center" in out
 
 
 def test_from_refuses_what_it_cannot_read(run_cli, tmp_path):

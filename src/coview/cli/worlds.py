@@ -3,10 +3,14 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
 from coview.cli import emit
+
+if TYPE_CHECKING:
+    from coview.errors import CheckFailed
 
 worlds = App(
     name="worlds", help="The theorem and its bound on finite worlds, and what they predict for a corpus."
@@ -29,7 +33,7 @@ def run(*, n: int = 300, seed: int = 0, out: Path | None = None, json: bool = Fa
         Print one JSON document.
     """
     _keep_to_one_thread()
-    from coview.errors import CheckFailed, UsageError
+    from coview.errors import UsageError
     from coview.theory.verify import PAPER_RATIO, summarise, verify_worlds
     from coview.theory.wording import run_text
 
@@ -43,15 +47,21 @@ def run(*, n: int = 300, seed: int = 0, out: Path | None = None, json: bool = Fa
     result["files"] = files
     text = run_text(result, PAPER_RATIO)
     text += f"\n{len(files)} files in {out}" if out else "\nAdd --out FOLDER for the table and the figures."
-    emit("worlds", result, as_json=json, text=text, ok=not result["violations"])
-    if result["violations"]:
-        first = result["broken"][0]
-        print(f"coview worlds: world {first['world']} of seed {seed}: {first['what'][0]}", file=sys.stderr)
-        sys.exit(CheckFailed.exit_code)
+    error = _broken(result, seed)
+    emit(
+        "worlds.run",
+        result,
+        as_json=json,
+        text=text,
+        **({"ok": False, "error": error.as_json()} if error else {}),
+    )
+    if error:
+        print(f"coview worlds: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 @worlds.command
-def show(file: Path, *, json: bool = False) -> None:
+def show(file: Path, /, *, json: bool = False) -> None:
     """Solve a small world written by hand: spectrum, what is identified, misalignment predicted and actual.
 
     Parameters
@@ -65,12 +75,13 @@ def show(file: Path, *, json: bool = False) -> None:
     from coview.theory.world_file import describe_world, read_world
 
     result = describe_world(read_world(file))
-    emit("worlds", result, as_json=json, text=show_text(result))
+    emit("worlds.show", result, as_json=json, text=show_text(result))
 
 
 @worlds.command(name="from")
 def predict(
     src: str,
+    /,
     *,
     dim: int = 16,
     k: int = 10,
@@ -133,7 +144,7 @@ def predict(
         from coview.theory.figures import predicted_spectra
 
         result["files"] = predicted_spectra(out, prediction)
-    emit("worlds", result, as_json=json, text=prediction_text(result))
+    emit("worlds.from", result, as_json=json, text=prediction_text(result))
 
 
 def _keep_to_one_thread() -> None:
@@ -141,6 +152,18 @@ def _keep_to_one_thread() -> None:
     up to twenty times the work when other programs use the cores."""
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def _broken(result: dict, seed: int) -> "CheckFailed | None":
+    from coview.errors import CheckFailed
+
+    if not result["violations"]:
+        return None
+    first = result["broken"][0]
+    return CheckFailed(
+        f"{result['violations']} violations; the first: {', '.join(first['what'])}.",
+        where=f"world {first['world']} of seed {seed}",
+    )
 
 
 def _progress(what: str, total: int):

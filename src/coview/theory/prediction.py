@@ -15,10 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coview import __version__
 from coview.alignment.neighbours import top_neighbours
 from coview.alignment.overlap import mutual_knn
 from coview.alignment.scene_explained import scene_explained_fraction
+from coview.alignment.signature import format_signature
 from coview.errors import UsageError
+from coview.runs import hash_bytes
 from coview.theory.corpus import Corpus, ViewSample
 
 FOLDS = 5
@@ -101,6 +104,7 @@ class ViewPrediction:
     arms : dict from the name of a view definition to ArmPrediction
     dim, k, scenes : sizes
     chance : mutual k-NN of unrelated embeddings
+    signature : of the mutual k-NN; numbers under another signature are not comparable
     notes : what weakens the estimate
     """
 
@@ -109,6 +113,7 @@ class ViewPrediction:
     k: int
     scenes: int
     chance: float
+    signature: str
     notes: tuple[str, ...]
 
     def advantage(self, arm: str, measure: str = "scene_explained") -> tuple[float, float]:
@@ -144,6 +149,7 @@ class ViewPrediction:
             "k": self.k,
             "scenes": self.scenes,
             "chance": self.chance,
+            "signature": self.signature,
             "arms": arms,
             "advantage": advantage,
             "notes": list(self.notes),
@@ -203,7 +209,21 @@ def predict_views(
     if scenes < 20 * dim:
         notes.append(f"{scenes} scenes for {dim} dimensions: whitening is poor below {20 * dim}")
     held_out = scenes // FOLDS
-    return ViewPrediction(arms, dim, k, scenes, k / (held_out - 1), tuple(notes))
+    signature = format_signature(
+        "mutual_knn",
+        {
+            "k": k,
+            "n": held_out,
+            "sim": "cosine",
+            "recipe": "center",
+            "captions": "one",
+            "ties": "index",
+            "folds": FOLDS,
+            "rows": hash_bytes("\n".join(corpus.scenes).encode())[:8],
+            "v": __version__,
+        },
+    )
+    return ViewPrediction(arms, dim, k, scenes, k / (held_out - 1), signature, tuple(notes))
 
 
 def _whitened_on(sample: ViewSample, directions: np.ndarray) -> np.ndarray:

@@ -91,7 +91,7 @@ def prediction_text(result: dict) -> str:
             f"(standard error {gain['scene_explained'][1]:.3f}) in scene-explained fraction, "
             f"by {gain[measure][0]:+.3f} ({gain[measure][1]:.3f}) in mutual {k}-NN"
         )
-    lines += ["leading eigenvalues, held out (where they were fitted):"]
+    lines += [result["signature"], "", "leading eigenvalues, held out (where they were fitted):"]
     for name, arm in result["arms"].items():
         pairs = zip(arm["eigenvalues_held_out"][:6], arm["eigenvalues_in_sample"][:6], strict=True)
         lines.append(f"  {name:12}" + "  ".join(f"{out:.2f} ({fitted:.2f})" for out, fitted in pairs))
