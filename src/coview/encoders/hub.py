@@ -187,9 +187,9 @@ class SentenceEncoder(Encoder):
 
     def __init__(self, model: Any, name: str, batch: int | None = None):
         self.model, self.name, self.batch = model, name, batch or 32
-        self.width = model.get_sentence_embedding_dimension()
+        self.width = model.encode(["a"], show_progress_bar=False).shape[-1]
         self.fingerprint = hash_weights(model, str(model), tokenizer_state(model.tokenizer))
-        if re.search(r"(^|[/:-])all-(minilm|mpnet|distilroberta|roberta)-", name.lower()):
+        if re.search(r"\ball-(minilm|mpnet|distilroberta|roberta)-", name.lower().replace("_", "-")):
             self.caution = "It was trained on caption pairs of Flickr30k and COCO: no fair baseline there."
 
     def encode(self, items: Iterable[str], layers: str = "last") -> np.ndarray:

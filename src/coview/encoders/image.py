@@ -8,6 +8,7 @@ on one thread of an ordinary CPU.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import gcd
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from coview.encoders.trained import WEIGHTS, read_weights
 from coview.errors import InputError
 from coview.runs import atomic_path, read_json, write_json
 
-GROUPS = 8  # of channels, normalised together
+GROUPS = 8  # of channels, each normalised by itself
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ImageEncoderConfig:
 
     Attributes
     ----------
-    channels : channels of each stage, multiples of 8; each stage halves the side
+    channels : channels of each stage, even; each stage halves the side
     blocks : residual blocks a stage
     output : width of the linear map after pooling (what the JEPA loss sees)
     pixels : side of the square input
@@ -63,7 +64,8 @@ class Residual(nn.Module):
 def convolution(before: int, after: int, stride: int = 1) -> nn.Sequential:
     """A 3x3 convolution and the norm that makes its bias idle."""
     return nn.Sequential(
-        nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False), nn.GroupNorm(GROUPS, after)
+        nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False),
+        nn.GroupNorm(gcd(GROUPS, after), after),
     )
 
 

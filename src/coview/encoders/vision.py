@@ -120,7 +120,7 @@ class ClipTexts(Encoder):
     def __init__(
         self,
         network: Any,
-        tokenizer: Callable[[list[str]], Tensor],
+        tokenizer: Any,
         name: str,
         *,
         device: str = "cpu",
@@ -134,7 +134,8 @@ class ClipTexts(Encoder):
         self.pool_type = getattr(network, "text_pool_type", None) or getattr(tower, "pool_type", "argmax")
         if self.blocks:
             self.layers = self.published_layers = tuple(f"block.{index}" for index in range(len(self.blocks)))
-        self.width = self.encode(["a"]).shape[-1]
+        with torch.inference_mode():
+            self.width = network.encode_text(tokenizer(["a"]).to(device)).shape[-1]
         self.fingerprint = hash_weights(network, type(tokenizer).__name__, self.pool_type)
 
     def encode(self, items: Iterable[str], layers: str = "last") -> np.ndarray:
@@ -154,6 +155,15 @@ class ClipTexts(Encoder):
                 parts[name].append(as_rows(rows[name]))
         empty = [np.empty((0, self.width), np.float32)]
         return self.arrange({name: np.concatenate(rows or empty) for name, rows in parts.items()}, layers)
+
+    def truncated(self, texts: list[str]) -> int:
+        return sum(self._length(text) > self.network.context_length for text in texts)
+
+    def _length(self, text: str) -> int:
+        """Tokens of a text with its start and end marks, before it is cut."""
+        if hasattr(self.tokenizer, "encode"):
+            return len(self.tokenizer.encode(text)) + 2
+        return len(self.tokenizer.tokenizer(text)["input_ids"])
 
 
 def find_residual_blocks(tower: nn.Module) -> list[nn.Module]:
