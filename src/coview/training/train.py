@@ -1,0 +1,127 @@
+"""From a source of scenes to a finished run folder."""
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from coview.config import TrainConfig
+from coview.data.scenes import Source
+from coview.data.tokens import TokenStore, build_store, load_tokenizer
+from coview.encoders.encoder import pick_device
+from coview.encoders.trained import WEIGHTS, save_text_encoder
+from coview.errors import UsageError
+from coview.runs import manifest, read_json, write_json
+from coview.training.checkpoint import NAME as CHECKPOINT
+from coview.training.loop import Report, train
+from coview.training.memory import estimate_memory
+from coview.training.text_task import TextTask
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would read and need; memory in bytes, of the whole process at its peak."""
+
+    scenes: int
+    texts: int
+    tokens: int
+    truncated_share: float
+    parameters: int
+    tokens_per_step: int
+    tokens_to_read: int
+    memory: int
+
+
+def token_cache() -> Path:
+    """Where token stores are kept between runs: ``COVIEW_CACHE``, by default ``~/.cache/coview``."""
+    return Path(os.environ.get("COVIEW_CACHE", Path.home() / ".cache" / "coview")) / "tokens"
+
+
+def open_store(source: Source, config: TrainConfig, tokenizer: str | None, cache: Path, progress) -> TokenStore:
+    """The token store of the source's training split, built if the cache has none."""
+    from coview.runs import hash_bytes
+
+    loaded = load_tokenizer(tokenizer) if tokenizer else None
+    name = hash_bytes(source.name.encode(), str(tokenizer).encode(), str((config.vocabulary, config.max_length)).encode())
+    return build_store(
+        source,
+        cache / name,
+        tokenizer=loaded,
+        vocabulary=config.vocabulary,
+        max_length=config.max_length,
+        progress=progress,
+    )
+
+
+def plan_text(config: TrainConfig, store: TokenStore) -> Plan:
+    """What training on `store` takes, from the shapes alone."""
+    task = TextTask(config, store, torch.device("cpu"))
+    per_text = store.meta["tokens"] / store.meta["texts"]
+    per_step = round(per_text * config.views_per_scene * config.batch)
+    return Plan(
+        scenes=len(task.scenes),
+        texts=store.meta["texts"],
+        tokens=store.meta["tokens"],
+        truncated_share=store.meta["truncated_share"],
+        parameters=sum(parameter.numel() for parameter in task.model.parameters()),
+        tokens_per_step=per_step,
+        tokens_to_read=per_step * config.steps,
+        memory=estimate_memory(config, task.model.config, per_step, half=False),
+    )
+
+
+def train_text(config: TrainConfig, store: TokenStore, out: Path, *, device: str, report: Report) -> None:
+    """Train a text encoder into the run folder `out`, or resume it there.
+
+    Raises
+    ------
+    InputError, UsageError
+        No scene has enough texts; the folder holds another run.
+    Interrupted
+        Stopped by a signal; the checkpoint is written.
+    """
+    task = TextTask(config, store, torch.device(pick_device(device)))
+    started = time.perf_counter()
+    write_json(out / "config.json", config.as_json())
+    train(task, config, out, resume=f"{shell_command()} --resume", report=report)
+    save_text_encoder(out, task.model, store.tokenizer, config.as_json())
+    facts = {key: store.meta[key] for key in ("source", "scenes", "texts", "tokens", "hash", "truncated_share")}
+    seconds = round(time.perf_counter() - started, 1)
+    write_json(out / "manifest.json", manifest(kind="train", data=facts, config_hash=config.hash, seconds=seconds))
+
+
+def check_folder(out: Path, *, resume: bool) -> None:
+    """A run folder is new, or resumed on purpose.
+
+    Raises
+    ------
+    UsageError
+        The folder is in use and `resume` is false, or holds no run and `resume` is true.
+    """
+    used = out.is_dir() and any(out.iterdir())
+    if used and not resume:
+        raise UsageError("the folder is not empty.", where=str(out), hint="Add --resume, or choose another --out.")
+    if resume and not (out / "config.json").is_file():
+        raise UsageError("there is no run to resume here.", where=str(out), hint="Leave --resume out to start one.")
+
+
+def resumed_config(out: Path) -> TrainConfig:
+    """The configuration a run was started with."""
+    document = read_json(out / "config.json")
+    document.pop("encoder", None)
+    return TrainConfig.from_json(document, where=str(out / "config.json"))
+
+
+def is_finished(out: Path, config: TrainConfig) -> bool:
+    """Whether the folder holds the finished run of this very configuration."""
+    return (out / WEIGHTS).is_file() and (out / CHECKPOINT).is_file() and resumed_config(out) == config
+
+
+def shell_command() -> str:
+    """The command that is running, as typed, without an earlier ``--resume``."""
+    import shlex
+
+    return shlex.join(["coview", *(word for word in sys.argv[1:] if word != "--resume")])
