@@ -18,7 +18,7 @@ from coview.errors import InputError, UsageError, did_you_mean
 
 __all__ = ["FileSource", "ImageMissing", "open_source"]
 
-SCHEMES = ("tabletop",)
+SCHEMES = ("tabletop", "prh")
 TEXT_FILES = tuple(extension + packed for extension in (*EXTENSIONS, ".txt") for packed in ("", ".gz"))
 OPTION = re.compile(r"([A-Za-z_-]+)=(.*)", re.DOTALL)
 
@@ -30,6 +30,7 @@ def open_source(src: str, on_problem: OnProblem = refuse) -> Source:
     SRC                             scenes
     =============================== ====================================================================
     ``tabletop:scenes=..,seed=..``  the embedded world
+    ``prh:REVISION-or-FOLDER``      `minhuh/prh`, see `coview.data.prh`
     ``FILE.jsonl``, ``.csv``        a table, see `coview.data.readers.table`
     ``FILE.txt``                    a text a line, a blank line between scenes
     ``FOLDER``                      a table and its images (beside it, in ``images/``, ``images.zip`` or
@@ -60,6 +61,10 @@ def open_source(src: str, on_problem: OnProblem = refuse) -> Source:
                 where=src,
                 hint=did_you_mean(scheme[1], SCHEMES),
             )
+        if scheme[1] == "prh":
+            from coview.data.prh import open_prh
+
+            return open_prh(src)
         from coview.tabletop import TabletopSource
 
         return TabletopSource.parse(src)
