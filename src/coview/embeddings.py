@@ -130,7 +130,7 @@ def check_finite(matrix, where: str, ids: tuple[str, ...] | None = None) -> None
                 where=where,
                 hint="Embed again and store float32 or bfloat16."
                 if overflow
-                else "Embed or drop that row again.",
+                else "Embed that row again or drop it.",
             )
 
 
@@ -191,7 +191,7 @@ def _read_safetensors(source: Path) -> Embeddings:
         return _widen_bfloat16(array) if facts["dtype"] == "BF16" else array
 
     def words(name: str) -> tuple[str, ...] | None:
-        return _text(tensor(name).tobytes(), source).split("\n") if name in header else None
+        return tuple(_text(tensor(name).tobytes(), source).split("\n")) if name in header else None
 
     matrices = [name for name in header if len(header[name].get("shape", ())) in (2, 3)]
     named = [name for name in MATRIX_NAMES if name in header] or matrices
@@ -201,7 +201,7 @@ def _read_safetensors(source: Path) -> Embeddings:
             where=str(source),
             hint="Name one of them 'embeddings'.",
         )
-    return Embeddings(tensor(named[0]), _tuple(words("ids")), _tuple(words("scenes")), manifest)
+    return Embeddings(tensor(named[0]), words("ids"), words("scenes"), manifest)
 
 
 def _widen_bfloat16(words: np.ndarray) -> np.ndarray:
@@ -232,7 +232,7 @@ def _read_npz(source: Path) -> Embeddings:
 
 def _read_parquet(source: Path) -> Embeddings:
     try:
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet as parquet  # pyrefly: ignore[missing-import]
     except ImportError:
         raise MissingError(
             "reading Parquet needs pyarrow.", where=str(source), hint="pip install 'coview[data]'"
@@ -248,7 +248,7 @@ def _read_parquet(source: Path) -> Embeddings:
             f"no column named 'embedding'; found {', '.join(table.column_names)}.", where=str(source)
         )
     column = table.column(rows)
-    widths = {len(row) if row is not None else 0 for row in column.to_pylist()}
+    widths = {0 if row is None else len(row) for row in column}
     if len(widths) != 1:
         raise InputError(
             f"column {rows!r} has rows of unequal length: {sorted(widths)[:3]}.", where=str(source)

@@ -10,8 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from coview.alignment.neighbours import NeighbourLists, read_rows
+from coview.alignment.neighbours import NeighbourLists
 from coview.alignment.recipes import Layer
+from coview.alignment.rows import read_rows
 
 
 @dataclass(frozen=True)

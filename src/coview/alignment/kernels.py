@@ -10,12 +10,13 @@ goes through products of features, X'Y, and never holds an N x N matrix.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from coview.alignment.neighbours import row_norms
-from coview.alignment.recipes import ROWS_AT_ONCE, Layer, column_mean
-from coview.errors import InputError, ResourceError
+from coview.alignment.recipes import Layer, column_mean
+from coview.alignment.rows import ROWS_AT_ONCE, row_norms
+from coview.errors import InputError, ResourceError, UsageError, did_you_mean
 
 # Up to here N x N matrices are kept, one a layer; beyond, linear kernels go through the features.
 GRAM_UP_TO = 2048
@@ -123,6 +124,10 @@ class Features:
 def cross_product(x: Features, y: Features) -> np.ndarray:
     """X'Y of centred features, shape (Dx, Dy): single precision within a block, double between blocks."""
     total = np.zeros((len(x.mean), len(y.mean)))
+    if x is y:  # half the work
+        for rows in x.blocks():
+            total += rows.T @ rows
+        return total
     for rows_x, rows_y in zip(x.blocks(), y.blocks(), strict=True):
         total += rows_x.T @ rows_y
     return total
@@ -222,9 +227,13 @@ def cka(X, Y, *, kernel: str = "linear", unbiased: bool = True, sigma: float | N
     InputError
         Fewer than 4 rows (2 when biased).
     """
-    layers = [Layer(np.asarray(side)) for side in (X, Y)]
-    if kernel == "linear":
-        x, y = (linear_kernel(layer, unbiased=unbiased) for layer in layers)
-    else:
-        x, y = (gaussian_kernel(layer, sigma=sigma, unbiased=unbiased) for layer in layers)
-    return x.compare(y)
+    if kernel not in ("linear", "rbf"):
+        raise UsageError(f"unknown kernel {kernel!r}.", hint=did_you_mean(kernel, ("linear", "rbf")))
+
+    def summarise(side) -> Any:
+        layer = Layer(np.asarray(side))
+        if kernel == "rbf":
+            return gaussian_kernel(layer, sigma=sigma, unbiased=unbiased)
+        return linear_kernel(layer, unbiased=unbiased)
+
+    return summarise(X).compare(summarise(Y))

@@ -54,6 +54,8 @@ class LayerChoice:
 
     def label(self, shape: tuple[int, int]) -> str:
         """As it stands in a signature."""
+        if shape == (1, 1):
+            return "single"
         if self.searches:
             return f"{self.mode}({shape[0]}x{shape[1]})"
         return self.mode if self.mode == "last" else f"{self.pair[0]},{self.pair[1]}"
@@ -107,10 +109,10 @@ def cross_fitted_max(metric: Metric, x: Side, y: Side, *, splits: int, seed: int
 def _scores_by_row(metric: Metric, x: Side, y: Side) -> np.ndarray:
     """Per-row scores of all layer pairs, shape (Lx, Ly, N)."""
     assert metric.per_row is not None
-    total = 0.0
+    total = np.zeros((len(x[0]), len(y[0]), len(x[0][0])), dtype=np.float32)
     for layers_x in x:
         for layers_y in y:
-            total += np.array(
-                [[metric.per_row(a.top.T, b.top.T) for b in layers_y] for a in layers_x], dtype=np.float32
-            )
+            for i, a in enumerate(layers_x):
+                for j, b in enumerate(layers_y):
+                    total[i, j] += metric.per_row(a.top.T, b.top.T)
     return total / (len(x) * len(y))

@@ -1,11 +1,12 @@
 """`align`: one call from two sets of embeddings to a score, its chance level, its error and its signature."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from coview.alignment import calibration
+from coview.alignment.diagnostics import Diagnostics, diagnose
 from coview.alignment.layers import (
     LayerChoice,
     cross_fitted_max,
@@ -17,6 +18,7 @@ from coview.alignment.metrics import METRICS, Metric, Settings
 from coview.alignment.sides import Side, pair_any, prepared_layers, sample_queries, summarise
 from coview.alignment.signature import format_signature
 from coview.errors import UsageError, did_you_mean
+from coview.pairing import Pairs
 
 # What shows the progress of a long loop: (items, how many, what they are) -> the same items.
 Progress = Callable[[Iterable, int, str], Iterable]
@@ -161,17 +163,54 @@ def align(
     """
     pairs = pair_any([X, Y], captions=captions, groups=groups, exclude=exclude, names=names)
     plan = Plan(metric, recipe, layers, k, similarity, queries, components, sigma, permutations, splits, seed)
+    return align_pairs(pairs, plan, names, progress=progress)[0]
+
+
+def align_pairs(
+    pairs: Pairs, plan: "Plan", names: Sequence[str] = ("A", "B"), *, progress: Progress = silent
+) -> tuple[Alignment, tuple[Diagnostics, Diagnostics]]:
+    """`align` for sides that are paired already, with a look at each space at the chosen layer."""
     settings = plan.settings(len(pairs), pairs.groups)
-    x, y = (
-        summarise(prepared_layers(side, recipe, name), plan.how, settings)
-        for side, name in zip(pairs.sides, names, strict=True)
+    layers = [prepared_layers(side, plan.recipe, name) for side, name in zip(pairs.sides, names, strict=True)]
+    x, y = (summarise(side, plan.how, settings) for side in layers)
+    result = plan.measure(x, y, len(pairs), settings, pairs, progress)
+    a, b = (
+        diagnose(side[0][layer], summaries[0][layer], plan.similarity)
+        for side, summaries, layer in zip(layers, (x, y), result.layers, strict=True)
     )
-    return plan.measure(x, y, len(pairs), settings, pairs, progress)
+    return result, (a, b)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure, whatever the encoders: what two comparable measurements share. See `align`."""
+    """How to measure, whatever the encoders: what two comparable measurements share.
+
+    Parameters
+    ----------
+    metric
+        What to measure: mutual_knn, unbiased_cka, cka, unbiased_cka_rbf, cka_rbf, cknna, svcca, procrustes, rsa,
+        cycle_knn, lcs_knn or edit_distance_knn.
+    recipe
+        Preparation: center, prh, prh-exact or raw.
+    layers
+        Of stacks: max, cross (best pair chosen on half of the samples, scored on the other), last, or I,J.
+    k
+        Neighbours.
+    similarity
+        What near means: cosine, dot or euclidean.
+    queries
+        Ask that many sampled rows only, each against all: unbiased, for large files.
+    components
+        Singular directions of svcca.
+    sigma
+        Width of Gaussian kernels; by default each side's median distance.
+    permutations
+        Re-pairings for the p-value; 0 for none.
+    splits
+        Random halvings for the standard error; 0 for none.
+    seed
+        Of permutations, halvings and sampling.
+    """
 
     metric: str = "mutual_knn"
     recipe: str = "center"
@@ -200,7 +239,9 @@ class Plan:
         sampled = sample_queries(n, self.queries, self.seed)
         if self.permutations:
             calibration.require_rows_for_p(n if sampled is None else len(sampled), self.permutations)
-        return Settings(self.k, self.similarity, sampled, groups, self.components, self.sigma, self.splits > 0)
+        return Settings(
+            self.k, self.similarity, sampled, groups, self.components, self.sigma, self.splits > 0
+        )
 
     def measure(self, x: Side, y: Side, n: int, settings: Settings, pairs, progress=silent) -> Alignment:
         """Score two summarised sides, with all that belongs to the score."""

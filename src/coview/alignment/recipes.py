@@ -14,15 +14,15 @@ Preparation happens while rows are read, so that memory-mapped features are neve
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from coview.alignment.neighbours import read_rows, row_norms
+from coview.alignment.rows import ROWS_AT_ONCE, read_rows, row_norms
 from coview.errors import InputError, UsageError, did_you_mean
 
 RECIPES = ("center", "prh", "prh-exact", "raw")
 CLIP_QUANTILE = 0.95
-ROWS_AT_ONCE = 4096
 LOADED_BYTES = 128 * 2**20
 
 
@@ -32,14 +32,14 @@ class Layer:
 
     Attributes
     ----------
-    source : array or GPU tensor of shape (N, D); memory-mapped arrays stay so
+    source : array, GPU tensor or layer of shape (N, D); memory-mapped arrays stay so
     mean : ndarray of shape (D,), subtracted; or None
     clip : float, entries are clipped to [-clip, clip]; or None
     unit : whether rows are scaled to unit length
     order : ndarray of int, which rows of the source in which order; or None for all as they stand
     """
 
-    source: np.ndarray
+    source: Any
     mean: np.ndarray | None = None
     clip: float | None = None
     unit: bool = False
@@ -55,12 +55,13 @@ class Layer:
     def rows(self, index) -> np.ndarray:
         """Prepared rows, float32 (float64 if the source is)."""
         rows = read_rows(self.source, index if self.order is None else self.order[index])
+        read = rows
         if self.mean is not None:
             rows = rows - self.mean.astype(rows.dtype)
         if self.clip is not None:
             rows = np.clip(rows, -self.clip, self.clip)
         if self.unit:
-            rows = rows / row_norms(rows)[:, None]
+            rows = np.divide(rows, row_norms(rows)[:, None], out=None if rows is read else rows)
         return rows
 
     def matrix(self) -> np.ndarray:
@@ -166,11 +167,10 @@ def check_layer(layer: Layer, where: str) -> None:
     """Raise InputError naming the first row that is not finite, is constant, or has no direction."""
     done = 0
     for rows in blocks(layer):
+        low, high = rows.min(axis=1), rows.max(axis=1)
         wrong = {
-            "holds NaN or infinite values": ~np.isfinite(rows).all(axis=1),
-            "is constant (all entries equal)": np.ptp(rows, axis=1) == 0
-            if rows.shape[1] > 1
-            else rows[:, 0] == 0,
+            "holds NaN or infinite values": ~(np.isfinite(low) & np.isfinite(high)),
+            "is constant (all entries equal)": (low == high) & ((low == 0) | (rows.shape[1] > 1)),
         }
         for what, bad in wrong.items():
             if bad.any():

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import rankdata
 
 from coview.alignment.kernels import require_pairwise, squared_distances
 from coview.alignment.recipes import Layer
@@ -18,6 +17,8 @@ class Dissimilarities:
 
     @classmethod
     def of(cls, distances: np.ndarray) -> "Dissimilarities":
+        from scipy.stats import rankdata  # half a second to import, and only needed here
+
         if len(distances) < 3:
             raise InputError(f"RSA needs at least 3 rows; there are {len(distances)}.")
         above = np.triu_indices(len(distances), 1)

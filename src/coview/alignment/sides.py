@@ -24,7 +24,8 @@ def pair_any(sides, *, captions="mean", groups=None, exclude=(), names=()) -> Pa
     if all(isinstance(side, Embeddings) for side in sides):
         pairs = pair(sides, captions=captions, exclude=exclude, names=names)
     else:
-        rows = [Rows(side.matrix if isinstance(side, Embeddings) else side) for side in sides]
+        matrices = [side.matrix if isinstance(side, Embeddings) else side for side in sides]
+        rows = [Rows(list(matrix) if isinstance(matrix, tuple) else matrix) for matrix in matrices]
         for one in rows:
             if len(one) != len(rows[0]):
                 raise InputError(f"{len(rows[0])} rows cannot be paired with {len(one)}.")

@@ -1,81 +1,168 @@
-"""`coview align`: how aligned two encoders are."""
+"""`coview align`: how aligned encoders are."""
 
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Literal
 
-from coview.alignment import Alignment
-from coview.alignment.measure import align as measure
+from cyclopts import Parameter
+
+from coview.alignment import many, report
+from coview.alignment.diagnostics import Diagnostics
+from coview.alignment.measure import Alignment, Plan, Progress, align_pairs
+from coview.alignment.sides import pair_any
 from coview.cli import emit
+from coview.cli.progress import progress_of
 from coview.embeddings import load_embeddings
-from coview.errors import InputError
+from coview.errors import InputError, UsageError
+from coview.runs import read_json, write_json, write_text
+
+DEFAULTS = Plan()
+SHORT_WORK = 2.0  # seconds
+SECOND_RECIPE = {"prh": "center", "prh-exact": "center", "center": "prh", "raw": "center"}
 
 
 def align(
-    a: Path,
-    b: Path,
-    /,
-    *,
-    metric: str = "mutual_knn",
-    k: int = 10,
-    recipe: str = "center",
-    similarity: str = "cosine",
-    layers: str = "max",
-    captions: str = "mean",
+    *files: Path,
+    plan: Annotated[Plan, Parameter(name="*")] = DEFAULTS,
+    captions: Literal["mean", "first", "each"] = "mean",
+    like: Literal["prh"] | None = None,
     exclude_ids: Path | None = None,
-    queries: int | None = None,
-    permutations: int = 1000,
-    splits: int = 50,
-    seed: int = 0,
-    json: bool = False,
-):
-    """Score two files of embeddings: score, chance, error, p and a signature.
+    curve: str | None = None,
+    matrix: Annotated[bool, Parameter(negative="")] = False,
+    compare: Annotated[bool, Parameter(negative="")] = False,
+    out: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Score two files of embeddings: score, chance, error, p and a signature that says what was measured.
 
     Parameters
     ----------
-    a
-        Embeddings of one encoder (.safetensors, .npy, .npz, .parquet).
-    b
-        Embeddings of the other, paired by id.
-    metric
-        What to measure.
-    k
-        Neighbours.
-    recipe
-        Preparation: center, prh, prh-exact or raw.
-    similarity
-        What near means: cosine, dot or euclidean.
-    layers
-        Of stacks: max, cross (best pair chosen on half, scored on the other), last, or I,J.
+    files
+        Two files of embeddings (.safetensors, .npy, .npz, .parquet), paired by id; more with --matrix; two
+        results (.json) with --compare.
     captions
-        Several rows a scene on one side: mean, first or each.
+        Several rows a scene on one side: their mean, the first, or each in turn.
+    like
+        A published protocol: prh sets metric, k, recipe, layers and captions as its code does.
     exclude_ids
         A file with one id or scene a line to leave out.
-    queries
-        Ask that many sampled rows only, against all: for large files.
-    permutations
-        Re-pairings for the p-value; 0 for none.
-    splits
-        Random halvings for the standard error.
-    seed
-        Of permutations, splits and sampling.
+    curve
+        Sample sizes such as 256,1024,4096: also show how the score moves with the number of samples.
+    matrix
+        Score all pairs of two or more files.
+    compare
+        Compare two results, if their signatures allow it.
+    out
+        Folder for the result as JSON, tables as CSV and figures as SVG and PNG.
     json
-        One JSON document.
+        Print one JSON document.
     """
-    result = measure(
-        load_embeddings(a),
-        load_embeddings(b),
-        metric=metric,
-        k=k,
-        recipe=recipe,
-        similarity=similarity,
-        layers=layers,
-        captions=captions,
-        exclude=read_ids(exclude_ids) if exclude_ids else (),
-        queries=queries,
-        permutations=permutations,
-        splits=splits,
-        seed=seed,
+    if compare:
+        _compare(files, json)
+        return
+    if like == "prh":
+        plan, captions = (
+            replace(plan, metric="mutual_knn", k=10, similarity="cosine", recipe="prh", layers="max"),
+            "first",
+        )
+    if len(files) < 2 or (len(files) > 2 and not matrix):
+        raise UsageError(
+            f"two files of embeddings are compared, not {len(files)}.",
+            hint="Add --matrix to score all pairs.",
+        )
+    exclude = read_ids(exclude_ids) if exclude_ids else ()
+    names = [str(file) for file in files]
+    pairs = pair_any(
+        [load_embeddings(file) for file in files], captions=captions, exclude=exclude, names=names
     )
-    emit("align", as_document(result, str(a), str(b)), as_json=json, text=as_text(result, str(a), str(b)))
+    if matrix:
+        result, text = _matrix(pairs, plan, names, out)
+    else:
+        result, text = _pair(pairs, plan, names, [int(n) for n in curve.split(",")] if curve else [], out)
+    if out:
+        write_json(out / "align.json", {"schema": "coview.align/1", "ok": True, "result": result})
+        text += f"\nwritten to {out}"
+    emit("align", result, as_json=json, text=text)
+
+
+def _pair(pairs, plan: Plan, names: list[str], sizes: list[int], out: Path | None) -> tuple[dict, str]:
+    with progress_of("permutations", plan.permutations) as update:
+        measured, diagnostics = align_pairs(pairs, plan, names, progress=_counted(update))
+    other = SECOND_RECIPE[plan.recipe]
+    again, _ = align_pairs(pairs, replace(plan, recipe=other, permutations=0), names)
+    result = report.document(measured, names[0], names[1], plan)
+    result["recipes"] = {
+        one.recipe: {"score": one.score, "stderr": one.stderr, "signature": one.signature}
+        for one in (measured, again)
+    }
+    result["diagnostics"] = dict(zip(("a", "b"), (vars(facts) for facts in diagnostics), strict=True))
+    text = [
+        report.words(measured, names[0], names[1]),
+        "",
+        _other_recipe(again),
+        *_spaces(names, diagnostics),
+    ]
+    curves = {}
+    if sizes:
+        curves = many.alignment_curve(pairs, sizes, plan, names=names)
+        result["curve"] = {kind: [vars(point) for point in points] for kind, points in curves.items()}
+        text += ["", report.curve_words(curves)]
+    if out:
+        from coview.alignment import figures
+
+        if measured.matrix.size > 1:
+            write_text(out / "layers.csv", report.matrix_csv(measured.matrix))
+            rows, columns = ([str(layer) for layer in range(count)] for count in measured.matrix.shape)
+            figures.heat_map(out, "layers", measured.matrix, rows, columns, plan.metric)
+        if curves:
+            write_text(out / "curve.csv", report.curve_csv(curves))
+            figures.curve(out, "curve", curves, plan.metric)
+    return result, "\n".join(text)
+
+
+def _other_recipe(measured: Alignment) -> str:
+    return f"prepared by {measured.recipe} instead: {report.with_error(measured.score, measured.stderr)}"
+
+
+def _spaces(names: list[str], diagnostics: tuple[Diagnostics, Diagnostics]) -> list[str]:
+    return [report.diagnostics_words(name, facts) for name, facts in zip(names, diagnostics, strict=True)]
+
+
+def _matrix(pairs, plan: Plan, names: list[str], out: Path | None) -> tuple[dict, str]:
+    total = len(names) * (len(names) - 1) // 2
+    short = [Path(name).stem for name in names]
+    names = short if len(set(short)) == len(short) else names
+    with progress_of("pairs", total) as update:
+        table = many.align_all(pairs, plan, names, progress=_counted(update))
+    if out:
+        from coview.alignment import figures
+
+        write_text(out / "align.csv", report.table_csv(table))
+        figures.heat_map(out, "align", table.scores, names, names, plan.metric)
+    return report.table_document(table, plan), report.table_words(table)
+
+
+def _compare(files: tuple[Path, ...], json: bool) -> None:
+    if len(files) != 2:
+        raise UsageError(f"--compare takes two results, not {len(files)}.")
+    first, second = (read_json(file) for file in files)
+    result = report.compare(first.get("result", first), second.get("result", second))
+    emit("align", result, as_json=json, text=report.compare_words(result, str(files[0]), str(files[1])))
+
+
+def _counted(update: Callable[[int, str], None]) -> Progress:
+    """Progress as the library wants it: items pass through and are counted. Short work shows nothing."""
+
+    def progress(items, total, label):
+        start = time.monotonic()
+        for done, item in enumerate(items, start=1):
+            yield item
+            if time.monotonic() - start > SHORT_WORK:
+                update(done, "")
+
+    return progress
 
 
 def read_ids(source: Path) -> list[str]:
@@ -84,54 +171,3 @@ def read_ids(source: Path) -> list[str]:
         return [line for line in source.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read as a list of ids: {error}.", where=str(source)) from error
-
-
-def as_document(result: Alignment, a: str, b: str) -> dict:
-    """The result as JSON."""
-    return {
-        "a": a,
-        "b": b,
-        "score": result.score,
-        "chance": result.chance,
-        "stderr": result.stderr,
-        "interval": list(result.interval),
-        "z": result.z,
-        "p": result.p,
-        "permutations": len(result.null),
-        "distinguishable_from_chance": result.distinguishable,
-        "adjusted": result.adjusted,
-        "calibrated": result.calibrated,
-        "n": result.n,
-        "k": result.k,
-        "metric": result.metric,
-        "recipe": result.recipe,
-        "layers": list(result.layers),
-        "matrix": result.matrix.tolist(),
-        "cross_fitted": result.cross_fitted,
-        "halves": result.halves.tolist(),
-        "notes": list(result.notes),
-        "signature": result.signature,
-    }
-
-
-def as_text(result: Alignment, a: str, b: str) -> str:
-    """The result in words."""
-    lines = [f"{a}  against  {b}", "", f"{result.metric}   {result.score:.4f} ± {result.stderr:.4f}   "
-             f"(chance {result.chance:.4f}, n = {result.n:,})"]  # fmt: skip
-    if result.p is not None:
-        floor = 1 / (len(result.null) + 1)
-        lines.append(
-            f"p = {result.p:.4g} of {len(result.null):,} permutations (the smallest reachable is {floor:.2g})"
-        )
-    if result.z is not None:
-        lines.append(f"z = {result.z:.1f}")
-    if not result.distinguishable:
-        lines.append("Not distinguishable from chance: unrelated spaces score as high.")
-    if result.matrix.size > 1:
-        rows, columns = result.matrix.shape
-        lines.append(
-            f"best of {rows} x {columns} layer pairs: {result.layers[0]} against {result.layers[1]}; "
-            f"cross-fitted {result.cross_fitted:.4f}"
-        )
-    lines += [f"note: {note}" for note in result.notes]
-    return "\n".join([*lines, "", result.signature])
