@@ -91,6 +91,7 @@ def test_misalignment_undoes_a_rotation():
     rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
     measured = misalignment(values, values @ rotation, np.diag(world.marginal))
     assert measured.frobenius < 1e-13
+    assert measured.sines.max() < 1e-13  # sqrt(1 - cos^2) would read 1e-8 here
     assert measured.rotation == pytest.approx(rotation.T)
     with pytest.raises(UsageError, match="equal dimensions"):
         misalignment(values, values[:, :2], np.diag(world.marginal))

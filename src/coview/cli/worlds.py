@@ -129,7 +129,7 @@ def predict(
     _keep_to_one_thread()
     from coview.embeddings import load_embeddings
     from coview.theory.corpus import read_corpus
-    from coview.theory.prediction import predict_views
+    from coview.theory.prediction import FOLDS, predict_views
     from coview.theory.wording import prediction_text
 
     corpus = read_corpus(
@@ -138,7 +138,7 @@ def predict(
     other = None
     if against is not None:
         corpus, other = corpus.beside(load_embeddings(against), str(against))
-    prediction = predict_views(corpus, dim, k=k, seed=seed, against=other)
+    prediction = predict_views(corpus, dim, k=k, seed=seed, against=other, progress=_progress("folds", FOLDS))
     result = {"source": src, "features": corpus.features, **prediction.as_json()}
     if out:
         from coview.theory.figures import predicted_spectra
@@ -168,7 +168,7 @@ def _broken(result: dict, seed: int) -> "CheckFailed | None":
 
 def _progress(what: str, total: int):
     def report(done: int) -> None:
-        if sys.stderr.isatty() and (done % 10 == 0 or done == total):
+        if sys.stderr.isatty() and (done % 10 == 0 or total < 10 or done == total):
             print(f"\r{what} {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
     return report

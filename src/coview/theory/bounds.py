@@ -39,7 +39,7 @@ class Misalignment:
     ----------
     frobenius : root mean square distance, sqrt(E |f1(x1) - R' f2(x2)|^2) over observations of one state
     operator : the same along the worst direction
-    cosines : ndarray, canonical correlations of the two embeddings, descending
+    cosines, sines : ndarrays, of the canonical angles between the two embeddings, each descending
     rotation : ndarray of shape (d, d), R
     cka : linear CKA in L2(p); 1 - |sin angles|^2 / d when both are whitened
     """
@@ -47,13 +47,9 @@ class Misalignment:
     frobenius: float
     operator: float
     cosines: np.ndarray
+    sines: np.ndarray
     rotation: np.ndarray
     cka: float
-
-    @property
-    def sines(self) -> np.ndarray:
-        """Sines of the canonical angles, descending."""
-        return np.sqrt(np.clip(1 - self.cosines[::-1] ** 2, 0, None))
 
 
 def misalignment(
@@ -73,29 +69,36 @@ def misalignment(
     f, g = np.where(rows[:, None] > 0, f, 0), np.where(columns[:, None] > 0, g, 0)
     left, _, right = np.linalg.svd(g.T @ pairs.T @ f)
     rotation = left @ right
-    # Pair by pair, not through |f|^2 + |g|^2 - 2 f.g: the subtraction could not resolve less than 1e-8.
-    i, j = pairs.nonzero()
-    residual = (f[i] - g[j] @ rotation) * np.sqrt(pairs[i, j])[:, None]
+    residual = _weighted_difference(f, g @ rotation, pairs)
+    one, two = _orthonormal(f, rows), _orthonormal(g, columns)
+    correlation = one.T @ pairs @ two
     moments = [(f * w[:, None]).T @ f for f, w in ((f, rows), (g, columns))]
     crossed = f.T @ pairs @ g
     return Misalignment(
         frobenius=float(np.linalg.norm(residual)),
         operator=float(np.linalg.norm(residual, 2)),
-        cosines=_canonical_correlations(f, g, pairs, rows, columns),
+        cosines=np.clip(np.linalg.svd(correlation, compute_uv=False), 0, 1),
+        sines=np.linalg.svd(_weighted_difference(one @ correlation, two, pairs), compute_uv=False),
         rotation=rotation,
         cka=float(np.linalg.norm(crossed) ** 2 / np.prod([np.linalg.norm(m) for m in moments])),
     )
 
 
-def _canonical_correlations(f, g, pairs, rows, columns) -> np.ndarray:
-    bases = []
-    for values, law in ((f, rows), (g, columns)):
-        left, singular, _ = np.linalg.svd(np.sqrt(law)[:, None] * values, full_matrices=False)
-        basis = left[:, singular > 1e-9 * singular[0]]
-        bases.append(
-            np.divide(basis, np.sqrt(law)[:, None], out=np.zeros_like(basis), where=law[:, None] > 0)
-        )
-    return np.clip(np.linalg.svd(bases[0].T @ pairs @ bases[1], compute_uv=False), 0, 1)
+def _weighted_difference(f: np.ndarray, g: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """f(x1) - g(x2) of every pair times the root of its probability, one row a pair.
+
+    Pair by pair, not through |f|^2 + |g|^2 - 2 f.g or 1 - cos^2: those could not resolve less than 1e-8.
+    """
+    i, j = pairs.nonzero()
+    return (f[i] - g[j]) * np.sqrt(pairs[i, j])[:, None]
+
+
+def _orthonormal(values: np.ndarray, law: np.ndarray) -> np.ndarray:
+    """A basis, orthonormal in L2(law), of the functions that the columns of `values` span."""
+    root = np.sqrt(law)[:, None]
+    left, singular, _ = np.linalg.svd(root * values, full_matrices=False)
+    basis = left[:, singular > 1e-9 * singular[0]]
+    return np.divide(basis, root, out=np.zeros_like(basis), where=root > 0)
 
 
 @dataclass(frozen=True)

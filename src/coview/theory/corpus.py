@@ -4,29 +4,21 @@ A `ViewSample` is all that the estimates of `coview.theory.prediction` need. Fro
 words; from an embedding file, that encoder's rows.
 """
 
-import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coview.embeddings import SUFFIXES, Embeddings, load_embeddings
+from coview.encoders.bag_of_words import fit_bag_of_words, split_words
 from coview.errors import InputError, UsageError
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 MASK_RATE = 0.3
 MIN_SCENES = 50
 # A covariance of more features than a tenth of the scenes is mostly noise once it is inverted.
 SCENES_A_FEATURE = 10
-# Random directions beyond those asked for, and passes over the matrix, of the truncated SVD.
-OVERSAMPLING, POWER_ITERATIONS = 16, 4
 
 
 @dataclass(frozen=True)
@@ -143,33 +135,33 @@ def corpus_of_texts(
     ----------
     texts : for each scene its texts; scenes with fewer than two are left out
     scenes : ids of the scenes
-    dim : features kept, the leading right singular vectors of the weighted counts
+    dim : features kept; see `coview.encoders.bag_of_words`
     """
     kept = [(name, group) for name, group in zip(scenes, texts, strict=True) if len(group) >= 2]
     _require(len(kept), len(scenes))
     shuffle = np.random.default_rng([seed, 3])  # some sources sort the texts of a scene
-    words = [WORD.findall(group[i].lower()) for _, group in kept for i in shuffle.permutation(len(group))]
+    told = [group[i] for _, group in kept for i in shuffle.permutation(len(group))]
+    bag = fit_bag_of_words(told, min(dim, len(kept) // SCENES_A_FEATURE))
     scene = np.repeat(np.arange(len(kept)), [len(group) for _, group in kept])
-    weights = _inverse_document_frequency(words)
-    counts = _weighted_counts(words, weights)
-    basis = leading_directions(counts, _features(dim, len(kept), len(weights)), seed)
-    text = np.arange(len(words))
+    words = [split_words(text) for text in told]
     rng = np.random.default_rng([seed, 1])
-    masked = [[w for w in t if rng.random() >= mask_rate] for t in words for _ in range(2)]
-    cuts = [int(rng.integers(1, len(t))) if len(t) > 1 else len(t) for t in words]
-    parts = [part for t, cut in zip(words, cuts, strict=True) for part in (t[:cut], t[cut:])]
+    masked = [[w for w in text if rng.random() >= mask_rate] for text in words for _ in range(2)]
+    cuts = [int(rng.integers(1, len(text))) if len(text) > 1 else len(text) for text in words]
+    parts = [part for text, cut in zip(words, cuts, strict=True) for part in (text[:cut], text[cut:])]
 
-    def twice(bags: list[list[str]]) -> ViewSample:
-        rows = _weighted_counts(bags, weights) @ basis
-        return ViewSample(rows, np.repeat(text, 2), np.repeat(scene, 2))
+    def rows_of(texts: Iterable[Sequence[str]]) -> np.ndarray:
+        return bag.encode(" ".join(text) for text in texts).astype(np.float64)
 
-    clean = ViewSample(counts @ basis, scene, scene)
+    def twice(texts: list[list[str]]) -> ViewSample:
+        return ViewSample(rows_of(texts), np.repeat(np.arange(len(words)), 2), np.repeat(scene, 2))
+
+    clean = ViewSample(rows_of(words), scene, scene)
     arms = {"good": clean, "bad": twice(masked), "next-token": twice(parts)}
     return Corpus(
         clean,
         arms,
         tuple(name for name, _ in kept),
-        f"bags of {len(weights)} words in {basis.shape[1]} dimensions, {mask_rate:.0%} hidden in bad views",
+        f"bags of {len(bag.columns)} words in {bag.width} dimensions, {mask_rate:.0%} hidden in bad views",
     )
 
 
@@ -201,9 +193,8 @@ def corpus_of_embeddings(
     place = np.cumsum(counts >= 2) - 1
     matrix = _last_layer(embeddings)
     centre = matrix[many].mean(axis=0)
-    basis = leading_directions(
-        matrix[many] - centre, _features(dim, int((counts >= 2).sum()), matrix.shape[1]), seed
-    )
+    kept = min(dim, int((counts >= 2).sum()) // SCENES_A_FEATURE, matrix.shape[1])
+    basis = leading_directions(matrix[many] - centre, kept)
     rows = (matrix - centre) @ basis
     clean = ViewSample(rows[many], place[scene[many]], place[scene[many]])
     if copies is None:
@@ -229,19 +220,13 @@ def corpus_of_embeddings(
             place[scene[source[usable]]],
         )
         how = "bad views from corrupted copies"
-    kept = tuple(str(name) for name, count in zip(names, counts, strict=True) if count >= 2)
-    return Corpus(
-        clean, {"good": clean, "bad": bad}, kept, f"embeddings in {basis.shape[1]} dimensions, {how}"
-    )
+    scenes = tuple(str(name) for name, count in zip(names, counts, strict=True) if count >= 2)
+    return Corpus(clean, {"good": clean, "bad": bad}, scenes, f"embeddings in {kept} dimensions, {how}")
 
 
 def _last_layer(embeddings: Embeddings) -> np.ndarray:
     matrix = np.asarray(embeddings.matrix, dtype=np.float64)
     return matrix if matrix.ndim == 2 else matrix[:, -1]
-
-
-def _features(wanted: int, scenes: int, width: int) -> int:
-    return min(wanted, scenes // SCENES_A_FEATURE, width)
 
 
 def _require(usable: int, given: int) -> None:
@@ -252,32 +237,7 @@ def _require(usable: int, given: int) -> None:
         )
 
 
-def _inverse_document_frequency(bags: list[list[str]]) -> dict[str, float]:
-    """Weight of each word that stands in at least three texts."""
-    found = Counter(word for bag in bags for word in set(bag))
-    return {word: float(np.log(len(bags) / count)) + 1 for word, count in sorted(found.items()) if count >= 3}
-
-
-def _weighted_counts(bags: list[list[str]], weights: dict[str, float]) -> "csr_array":
-    """Sparse matrix of word counts times their weights, shape (len(bags), len(weights))."""
-    from scipy.sparse import csr_array
-
-    column = {word: number for number, word in enumerate(weights)}
-    cells = [
-        (row, column[word], weights[word]) for row, bag in enumerate(bags) for word in bag if word in column
-    ]
-    rows, columns, values = (np.array(part) for part in zip(*cells, strict=True))
-    return csr_array((values, (rows, columns)), shape=(len(bags), len(weights)))
-
-
-def leading_directions(matrix, dim: int, seed: int = 0) -> np.ndarray:
-    """The `dim` leading right singular vectors of a dense or sparse matrix (N, V), shape (V, dim).
-
-    Randomised subspace iteration (Halko, Martinsson and Tropp 2011, algorithm 4.4).
-    """
-    width = min(dim + OVERSAMPLING, *matrix.shape)
-    probe = np.random.default_rng([seed, 0]).normal(size=(matrix.shape[1], width))
-    for _ in range(POWER_ITERATIONS):
-        probe = np.linalg.qr(matrix.T @ (matrix @ probe))[0]
-    _, _, right = np.linalg.svd(matrix @ probe, full_matrices=False)
-    return (probe @ right.T)[:, :dim]
+def leading_directions(matrix: np.ndarray, dim: int) -> np.ndarray:
+    """The `dim` leading principal directions of centred rows (N, D), shape (D, dim)."""
+    _, vectors = np.linalg.eigh(matrix.T @ matrix)
+    return vectors[:, ::-1][:, :dim]

@@ -11,6 +11,7 @@ Everything is cross-fitted: directions come from some scenes and are judged on o
 better where they were fitted (in-sample eigenvalues are biased upwards, roughly by features / scenes).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +77,8 @@ class ArmPrediction:
 
     Attributes
     ----------
-    in_sample, held_out : ndarrays of shape (D',), mean eigenvalues where they were fitted and elsewhere
+    in_sample, held_out : ndarrays of shape (D',)
+        Mean eigenvalues where they were fitted and elsewhere; for next-token magnitudes, its criterion.
     direction_scene : ndarray of shape (D',), scene-explained fraction of each direction, held out
     scene_explained : ndarray of shape (folds,), of the whitened encoder of `dim` dimensions
     across_views : ndarray of shape (folds,), mutual k-NN between two observations of each scene
@@ -161,7 +163,13 @@ def _mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def predict_views(
-    corpus: Corpus, dim: int, *, k: int = 10, seed: int = 0, against: np.ndarray | None = None
+    corpus: Corpus,
+    dim: int,
+    *,
+    k: int = 10,
+    seed: int = 0,
+    against: np.ndarray | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> ViewPrediction:
     """Fit every view definition's encoder on four fifths of the scenes, judge it on the rest, five times.
 
@@ -172,6 +180,7 @@ def predict_views(
     k : neighbours
     against : ndarray of shape (S, E), optional
         Another encoder's embedding of each scene (of its image, say), in the corpus's order of scenes.
+    progress : called with the number of folds done
 
     Raises
     ------
@@ -191,15 +200,18 @@ def predict_views(
         for name, sample in corpus.arms.items():
             fit, judge = sample.of_scenes(fold != number), sample.of_scenes(fold == number)
             values, directions = solve(*pair_moments(fit), by_magnitude=name == "next-token")
+            sign = np.where(values < 0, -1, 1) if name == "next-token" else 1
             encoder = _whitened_on(train, directions[:, :dim])
             fitted[name].append(
                 (
-                    values,
-                    held_out_eigenvalues(judge, directions),
+                    sign * values,
+                    sign * held_out_eigenvalues(judge, directions),
                     held_out_eigenvalues(test, directions),
                     *_judge(test, train.rows.mean(axis=0), encoder, k, beside),
                 )
             )
+        if progress:
+            progress(number + 1)
     shortest = min(len(values) for parts in fitted.values() for values, *_ in parts)
     arms = {name: _collect(parts, shortest) for name, parts in fitted.items()}
     notes = [
