@@ -218,6 +218,20 @@ def test_scenes_that_one_modality_never_sees_are_refused():
         kernel_mismatch(Modality.render(world), Modality.render(small))
 
 
+def test_scenes_that_neither_modality_sees_change_nothing():
+    rng = np.random.default_rng(6)
+    world, other = (random_world(5, "rbf", marginal=np.full(5, 0.2), rng=rng) for _ in range(2))
+
+    def compared(worlds):
+        first, second = (Modality.render(w, np.full((len(w.joint), 2), 0.5)) for w in worlds)
+        optima = [spectral_jepa(m.joint, 2) for m in (first, second)]
+        error = misalignment(*optima, cross_modal(first, second)).frobenius
+        return error, misalignment_bound(kernel_mismatch(first, second), 2).value
+
+    padded = [FiniteWorld(np.pad(w.joint, (0, 1))) for w in (world, other)]
+    assert compared(padded) == pytest.approx(compared([world, other]))
+
+
 def test_scaled_embeddings_of_full_rank_need_no_gap():
     rng = np.random.default_rng(0)
     marginal = np.full(6, 1 / 6)

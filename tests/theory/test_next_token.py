@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
+from coview.alignment.neighbours import top_neighbours
+from coview.alignment.overlap import mutual_knn
 from coview.errors import InputError, UsageError
 from coview.theory.families import random_world
 from coview.theory.next_token import next_token, softmax_loss
@@ -96,6 +98,23 @@ def test_an_invertible_map_changes_the_embedding_and_not_the_loss():
         joint, solution.values @ mix, solution.targets @ np.linalg.inv(mix).T, solution.bias
     )
     assert changed[0] == pytest.approx(solution.loss)
+
+
+def test_neighbours_of_equivalent_optima_agree_only_once_whitened():
+    """A map in GL(d) leaves the loss alone and moves neighbours: whiten before comparing."""
+    world = random_world(60, "rbf", rng=np.random.default_rng(8))
+    values = next_token(world.joint, 3).values
+    equivalent = values @ np.array([[4.0, 1.0, 0.0], [0.0, 0.3, 2.0], [1.0, 0.0, 1.0]])
+
+    def agreement(x, y):
+        return mutual_knn(top_neighbours(x, 5), top_neighbours(y, 5)).mean()
+
+    def whitened(x):
+        root = np.sqrt(world.marginal)[:, None]
+        return np.linalg.svd(root * x, full_matrices=False)[0] / root
+
+    assert agreement(values, equivalent) < 0.95
+    assert agreement(whitened(values), whitened(equivalent)) == pytest.approx(1)
 
 
 def test_bad_tables_and_dimensions_are_refused():

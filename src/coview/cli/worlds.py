@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from coview.cli import emit
+from coview.cli.progress import progress_of
 
 if TYPE_CHECKING:
     from coview.errors import CheckFailed
@@ -39,7 +40,8 @@ def run(*, n: int = 300, seed: int = 0, out: Path | None = None, json: bool = Fa
 
     if n < 1:
         raise UsageError(f"--n is at least 1, not {n}.")
-    records = verify_worlds(n, seed, progress=_progress("worlds", n))
+    with progress_of("worlds", n) as update:
+        records = verify_worlds(n, seed, progress=lambda done: update(done, ""))
     result = summarise(records)
     result["paper_max_ratio"] = PAPER_RATIO
     result["broken"] = [{"world": r.world, "what": list(r.violations)} for r in records if r.violations]
@@ -138,7 +140,10 @@ def predict(
     other = None
     if against is not None:
         corpus, other = corpus.beside(load_embeddings(against), str(against))
-    prediction = predict_views(corpus, dim, k=k, seed=seed, against=other, progress=_progress("folds", FOLDS))
+    with progress_of("folds", FOLDS) as update:
+        prediction = predict_views(
+            corpus, dim, k=k, seed=seed, against=other, progress=lambda done: update(done, "")
+        )
     result = {"source": src, "features": corpus.features, **prediction.as_json()}
     if out:
         from coview.theory.figures import predicted_spectra
@@ -164,14 +169,6 @@ def _broken(result: dict, seed: int) -> "CheckFailed | None":
         f"{result['violations']} violations; the first: {', '.join(first['what'])}.",
         where=f"world {first['world']} of seed {seed}",
     )
-
-
-def _progress(what: str, total: int):
-    def report(done: int) -> None:
-        if sys.stderr.isatty() and (done % 10 == 0 or total < 10 or done == total):
-            print(f"\r{what} {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-    return report
 
 
 def _write_figures(out: Path, records: list) -> list[str]:
