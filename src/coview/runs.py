@@ -9,45 +9,85 @@ import hashlib
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from coview.errors import InputError, ResourceError
+from coview.errors import InputError, ResourceError, UsageError
+
+UNWRITABLE = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+)
 
 
 @contextmanager
-def atomic_path(target: str | Path) -> Iterator[Path]:
-    """Yield a temporary path that is renamed to `target` if the block succeeds and removed if it fails.
+def writing(target: str | Path) -> Generator[None]:
+    """Say in our words why `target` cannot be written.
 
     Raises
     ------
     ResourceError
-        The disk is full; nothing is left behind.
+        The disk is full.
+    UsageError
+        The place cannot be written at all: no permission, a file where a folder is needed.
     """
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
-    os.close(handle)
-    temporary = Path(name)
     try:
-        yield temporary
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        yield
+    except Exception as error:
+        if _means_disk_full(error):
             raise ResourceError(
-                f"the disk is full; {target.name} was not written.",
-                where=str(target.parent),
+                f"the disk is full; {Path(target).name} was not written.",
+                where=str(Path(target).parent),
                 hint="Free some space and run the same command again.",
             ) from error
+        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+            hint = "Choose another place to write to."
+            raise UsageError(
+                f"cannot be written ({error.strerror}).", where=str(target), hint=hint
+            ) from error
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def _means_disk_full(error: Exception) -> bool:
+    """safetensors gives the system's number in words only, and NumPy's `tofile` not even that."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    words = str(error)
+    return f"os error {errno.ENOSPC})" in words or bool(re.fullmatch(r"\d+ requested and \d+ written", words))
+
+
+@contextmanager
+def atomic_path(target: str | Path) -> Generator[Path]:
+    """Yield a temporary path that is renamed to `target` if the block succeeds and removed if it fails.
+
+    Raises
+    ------
+    ResourceError, UsageError
+        See `writing`; nothing is left behind.
+    """
+    target = Path(target)
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(target: str | Path, text: str) -> None:
@@ -63,11 +103,16 @@ def read_json(source: str | Path) -> dict:
     """Read one JSON object; InputError names the file and line if it is missing or broken."""
     source = Path(source)
     try:
-        return json.loads(source.read_text(encoding="utf-8"))
+        document = json.loads(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError("there is no such file.", where=str(source)) from None
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON: {error.msg}.", where=f"{source} line {error.lineno}") from error
+    except UnicodeDecodeError as error:
+        raise InputError("not valid JSON: it is not UTF-8.", where=str(source)) from error
+    if not isinstance(document, dict):
+        raise InputError("expected one JSON object.", where=str(source))
+    return document
 
 
 def hash_bytes(*parts: bytes) -> str:

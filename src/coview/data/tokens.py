@@ -9,38 +9,61 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from coview.data.scenes import Scene, Source
 from coview.errors import InputError
-from coview.runs import read_json, write_json
+from coview.runs import hash_bytes, hash_json, read_json, write_json, writing
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's; their ids are 0 to 4
 PAD, UNKNOWN, FIRST, LAST, MASK = range(5)
-CHUNK = 20_000  # texts encoded at once
+SCENES_AT_ONCE = 4_000  # whose texts are encoded together
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """A lower-casing WordPiece tokenizer as BERT's, learned from `texts`."""
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+def train_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Tokenizer:
+    """A lower-casing WordPiece tokenizer as BERT's, learned from the texts; the same texts give the same one.
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+    Parameters
+    ----------
+    texts : called twice, gives all texts
+    vocabulary : token types, special tokens included; never fewer than the letters there are
+    """
+    # The library numbers letters in the order of a hash table, which differs from process to process, and
+    # breaks ties between pairs by number. So the letters are learned first, sorted, and given as known.
+    letters = sorted(_wordpieces(texts(), 0, []))
+    pieces = _wordpieces(texts(), vocabulary, letters)
+    model = models.WordPiece(pieces, unk_token=SPECIAL[UNKNOWN], max_input_chars_per_word=100)
+    tokenizer = _untrained(model)
+    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", FIRST), ("[SEP]", LAST)],
+    )
+    return tokenizer
+
+
+def _wordpieces(texts: Iterable[str], vocabulary: int, letters: list[str]) -> dict[str, int]:
+    """Word pieces and their ids; the special tokens and `letters` come first."""
+    first = [*SPECIAL, *(letter for letter in letters if letter not in SPECIAL)]
+    tokenizer = _untrained(models.WordPiece(unk_token=SPECIAL[UNKNOWN]))
+    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=first, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer.get_vocab()
+
+
+def _untrained(model: models.WordPiece) -> Tokenizer:
+    tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, special_tokens=list(SPECIAL), show_progress=False, continuing_subword_prefix="##"
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
     return tokenizer
 
 
@@ -59,6 +82,11 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
             where=str(source),
             hint="Leave the option out to train a tokenizer on the texts.",
         )
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    ids = tokenizer.encode("a").ids
+    if ids[:1] != [FIRST] or ids[-1:] != [LAST]:
+        raise InputError("it does not put [CLS] before a text and [SEP] after it.", where=str(source))
     return tokenizer
 
 
@@ -94,9 +122,19 @@ class TokenStore:
 
     @classmethod
     def open(cls, folder: str | Path) -> "TokenStore":
+        """Open a store that `build_store` made; InputError if it is damaged."""
         folder = Path(folder)
-        arrays = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "offsets", "scenes"))
-        return cls(*arrays, read_json(folder / "meta.json"), Tokenizer.from_file(str(folder / "tokenizer.json")))
+        try:
+            return cls(
+                ids=np.load(folder / "ids.npy", mmap_mode="r"),
+                offsets=np.load(folder / "offsets.npy", mmap_mode="r"),
+                scenes=np.load(folder / "scenes.npy", mmap_mode="r"),
+                meta=read_json(folder / "meta.json"),
+                tokenizer=load_tokenizer(folder / "tokenizer.json"),
+            )
+        except (OSError, ValueError) as error:
+            hint = "Delete the folder; it is made again when it is needed."
+            raise InputError(f"the token store is damaged: {error}.", where=str(folder), hint=hint) from error
 
     def text(self, index: int) -> np.ndarray:
         """The tokens of one text."""
@@ -117,7 +155,7 @@ def source_hash(source: Source, split: str) -> str:
 
 def build_store(
     source: Source,
-    folder: str | Path,
+    cache: str | Path,
     *,
     split: str = "train",
     tokenizer: Tokenizer | None = None,
@@ -125,7 +163,9 @@ def build_store(
     max_length: int = 64,
     progress: Callable[[str], None] = lambda line: None,
 ) -> TokenStore:
-    """Encode the texts of one split into a store at `folder`; an equal store that is there already is reused.
+    """Encode the texts of one split into a store in `cache`, or open the one that is there.
+
+    A store's folder is named by a hash of all it depends on, so a store is never changed once it is there.
 
     Parameters
     ----------
@@ -136,64 +176,89 @@ def build_store(
     ------
     InputError
         The split has no texts.
+    ResourceError, UsageError
+        The disk is full, or `cache` cannot be written; nothing is left behind.
     """
-    folder = Path(folder)
     key = {
         "data": source_hash(source, split),
-        "tokenizer": hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:16] if tokenizer else vocabulary,
+        "tokenizer": hash_bytes(tokenizer.to_str().encode()) if tokenizer else vocabulary,
         "max_length": max_length,
     }
-    if (folder / "meta.json").is_file() and read_json(folder / "meta.json").get("key") == key:
+    folder = Path(cache) / hash_json(key)
+    if folder.is_dir():
         return TokenStore.open(folder)
     if tokenizer is None:
         progress(f"training a tokenizer of at most {vocabulary:,} types")
-        tokenizer = train_tokenizer((text for scene in source.scenes(split) for text in scene.texts), vocabulary)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
+        tokenizer = train_tokenizer(
+            lambda: (text for scene in source.scenes(split) for text in scene.texts), vocabulary
+        )
+    with writing(folder), _appearing(folder) as temporary:
         meta = _write_store(source.scenes(split), temporary, tokenizer, max_length, progress)
         if not meta["texts"]:
             raise InputError(f"the {split} split has no texts.", where=source.name)
         write_json(temporary / "meta.json", {"key": key, "source": source.name, "split": split, **meta})
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return TokenStore.open(folder)
 
 
+@contextmanager
+def _appearing(folder: Path) -> Generator[Path]:
+    """A temporary folder that gets its name when the block succeeds and is removed when it fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        yield temporary
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            if not folder.is_dir():  # else another process has made the same store in the meantime
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def _write_store(
-    scenes: Iterator[Scene], folder: Path, tokenizer: Tokenizer, max_length: int, progress: Callable[[str], None]
+    scenes: Iterator[Scene],
+    folder: Path,
+    tokenizer: Tokenizer,
+    max_length: int,
+    progress: Callable[[str], None],
 ) -> dict:
     """Write the arrays of a store, streaming, and return its counts."""
     dtype = np.dtype(np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.uint32)
     tokenizer.save(str(folder / "tokenizer.json"))
-    lengths: list[np.ndarray] = []
+    lengths: list[int] = []
     texts_per_scene: list[int] = []
     cut = 0
+    digest = hashlib.sha256()
     with open(folder / "ids.bin", "wb") as stream:
-        while batch := list(islice(scenes, CHUNK // 5)):
-            texts = [text for scene in batch for text in scene.texts]
+        while batch := list(islice(scenes, SCENES_AT_ONCE)):
             texts_per_scene.extend(len(scene.texts) for scene in batch)
+            texts = [text for scene in batch for text in scene.texts]
             encoded, cut_here = encode(tokenizer, texts, max_length)
             cut += cut_here
             for ids in encoded:
-                stream.write(ids.astype(dtype).tobytes())
-            lengths.append(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-            progress(f"{sum(map(len, lengths)):,} texts encoded")
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))])
-    tokens = int(offsets[-1])
-    flat = np.memmap(folder / "ids.bin", dtype=dtype, mode="r", shape=(tokens,)) if tokens else np.zeros(0, dtype)
+                data = ids.astype(dtype).tobytes()
+                digest.update(data)
+                stream.write(data)
+            lengths.extend(map(len, encoded))
+            progress(f"{len(lengths):,} texts encoded")
+    offsets, tokens = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), sum(lengths)
+    starts = np.concatenate([[0], np.cumsum(texts_per_scene, dtype=np.int64)])
+    digest.update(offsets.tobytes() + starts.tobytes())
+    flat = (
+        np.memmap(folder / "ids.bin", dtype=dtype, mode="r", shape=(tokens,))
+        if tokens
+        else np.zeros(0, dtype)
+    )
     np.save(folder / "ids.npy", flat)
     (folder / "ids.bin").unlink()
     np.save(folder / "offsets.npy", offsets)
-    np.save(folder / "scenes.npy", np.concatenate([[0], np.cumsum(texts_per_scene, dtype=np.int64)]))
-    texts = len(offsets) - 1
+    np.save(folder / "scenes.npy", starts)
     return {
         "scenes": len(texts_per_scene),
-        "texts": texts,
+        "texts": len(lengths),
         "tokens": tokens,
         "vocabulary": tokenizer.get_vocab_size(),
-        "truncated_share": cut / max(texts, 1),
-        "hash": hashlib.sha256(flat.tobytes() + offsets.tobytes()).hexdigest()[:16],
+        "truncated_share": cut / max(len(lengths), 1),
+        "hash": digest.hexdigest()[:16],
     }

@@ -182,7 +182,8 @@ class TextEncoder(nn.Module):
 
     def forward(self, tokens: PackedTokens, *, causal: bool = False) -> Tensor:
         """Hidden states of the last block, shape (T, width)."""
-        *_, last = self.states(tokens, causal=causal)
+        for last in self.states(tokens, causal=causal):
+            pass  # `*_, last = ...` would hold the states of all layers at once
         return last
 
     def pool(self, hidden: Tensor, tokens: PackedTokens) -> Tensor:
