@@ -9,6 +9,7 @@ import sys
 
 COMMANDS = {
     "demo": "the whole story on the embedded world, to a report, in minutes on two cores",
+    "study": "the three arms on your own texts, against an image encoder of your choice",
     "data": "look at, check or make scenes",
     "train": "train an encoder of texts from texts grouped by scene",
     "embed": "embed the texts or images of a source with any encoder",

@@ -1,6 +1,7 @@
 """``coview train``: an encoder from texts (or images) grouped by scene."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -54,8 +55,11 @@ def train(
     import tempfile
 
     from coview.data.readers import open_source
+    from coview.encoders.image import ImageEncoderConfig
     from coview.training import train as training
+    from coview.training.image_task import build_images
 
+    again = f"{training.shell_command()} --resume"
     out = out or Path("runs") / f"{config.views}-{config.size}-s{config.seed}"
     scenes = open_source(source)
     note = getattr(scenes, "split_note", "")
@@ -66,8 +70,12 @@ def train(
     say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr)
 
     if config.modality == "image":
-        result = training.train_image(config, scenes, out, device=device, report=say)
-        emit("train", result, as_json=json, text=f"{out}")
+        views = config.views_per_scene if config.views == "good" else 1
+        images = build_images(scenes, views, ImageEncoderConfig().pixels)
+        with progress_of(f"train {config.views}", config.steps, quiet=quiet) as update:
+            training.train_image(config, images, out, device=device, resume=again, report=shown(update))
+        following = f"coview embed {source} --model run:{out} --split test"
+        emit("train", {"run": str(out)}, as_json=json, text=f"{out}\nnext: {following}")
         return
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -78,19 +86,31 @@ def train(
             emit("train", asdict(plan), as_json=json, text=describe(config, plan))
             return
     if plan.truncated_share:
-        say(f"{plan.truncated_share:.2%} of the texts are longer than {config.max_length} tokens and are cut.")
+        say(
+            f"{plan.truncated_share:.2%} of the texts are longer than {config.max_length} tokens and are cut."
+        )
     with progress_of(f"train {config.views}", config.steps, quiet=quiet) as update:
-
-        def report(line: dict) -> None:
-            terms = " ".join(f"{key} {line[key]:.3g}" for key in SHOWN if key in line)
-            update(line["step"] + 1, f"{terms} {line['read_per_s']:,.0f} tokens/s")
-
-        training.train_text(config, store, out, device=device, report=report)
+        training.train_text(config, store, out, device=device, resume=again, report=shown(update))
     result = {"run": str(out), **asdict(plan)}
-    emit("train", result, as_json=json, text=f"{out}\nnext: coview embed {source} --model run:{out} --split test")
+    emit(
+        "train",
+        result,
+        as_json=json,
+        text=f"{out}\nnext: coview embed {source} --model run:{out} --split test",
+    )
 
 
 SHOWN = ("loss", "invariance", "sigreg_over_floor", "effective_rank", "view_shuffle")
+
+
+def shown(update: Callable[[int, str], None]) -> Callable[[dict], None]:
+    """A report for the loop that shows the terms a person watches."""
+
+    def report(line: dict) -> None:
+        terms = " ".join(f"{key} {line[key]:.3g}" for key in SHOWN if key in line)
+        update(line["step"] + 1, f"{terms} {line['read_per_s']:,.0f}/s")
+
+    return report
 
 
 def describe(config: TrainConfig, plan) -> str:

@@ -21,9 +21,21 @@ from coview.training.sigreg import gaussian_floor
 from coview.training.task import Outcome, Task
 
 Report = Callable[[dict], None]
+Probe = Callable[[Task, int], dict]
 
 
-def train(task: Task, config: TrainConfig, folder: Path, *, resume: str, report: Report) -> None:
+def silent(line: dict) -> None:
+    """Shows nothing."""
+
+
+def no_probe(task: Task, done: int) -> dict:
+    """Measures nothing."""
+    return {}
+
+
+def train(
+    task: Task, config: TrainConfig, folder: Path, *, resume: str, report: Report, probe: Probe = no_probe
+) -> None:
     """Train `task` to its last step, or on from the checkpoint in `folder`.
 
     Parameters
@@ -32,6 +44,7 @@ def train(task: Task, config: TrainConfig, folder: Path, *, resume: str, report:
     folder : run folder; gets ``checkpoint.safetensors`` and ``metrics.jsonl``
     resume : the command that resumes this run, shown if it is interrupted
     report : called with every line of the metrics
+    probe : called with the task and the number of steps done; what it measures is logged
 
     Raises
     ------
@@ -47,10 +60,12 @@ def train(task: Task, config: TrainConfig, folder: Path, *, resume: str, report:
     first = load_checkpoint(folder, task.model, optimizer, mark)
     if first == 0:
         task.prepare()
-    task.model.train()
     started, read = time.perf_counter(), 0
 
     with caught_signals() as stopped, metrics_file(folder / "metrics.jsonl", first) as write:
+        if first == 0 and (measured := probe(task, 0)):
+            write({"step": -1, **measured})
+        task.model.train()
         for step in range(first, config.steps):
             set_learning_rate(optimizer, learning_rate(config, step))
             outcome = task.step(step)
@@ -70,13 +85,22 @@ def train(task: Task, config: TrainConfig, folder: Path, *, resume: str, report:
             done = step + 1
             if step % config.log_every == 0 or done == config.steps:
                 seconds = time.perf_counter() - started
-                line = {"step": step, **measures(outcome, config), "read": read, "read_per_s": read / seconds}
+                line = {
+                    "step": step,
+                    **measures(outcome, config),
+                    "read": outcome.read,
+                    "read_per_s": read / seconds,
+                }
                 write(line)
                 report(line)
+            if measured := probe(task, done):
+                write({"step": step, **measured})
             if stopped or done % config.checkpoint_every == 0 or done == config.steps:
                 save_checkpoint(folder, task.model, optimizer, Checkpoint(done, mark.config, mark.data))
             if stopped and done < config.steps:
-                raise Interrupted(f"stopped after step {done} of {config.steps}.", hint=f"Resume with: {resume}")
+                raise Interrupted(
+                    f"stopped after step {done} of {config.steps}.", hint=f"Resume with: {resume}"
+                )
     task.model.eval()
     task.finish()
 

@@ -12,12 +12,14 @@ from coview.config import TrainConfig
 from coview.data.scenes import Source
 from coview.data.tokens import TokenStore, build_store, load_tokenizer
 from coview.encoders.encoder import pick_device
-from coview.encoders.trained import WEIGHTS, save_text_encoder
+from coview.encoders.image import save_image_encoder
+from coview.encoders.trained import save_text_encoder
 from coview.errors import UsageError
 from coview.runs import manifest, read_json, write_json
-from coview.training.checkpoint import NAME as CHECKPOINT
-from coview.training.loop import Report, train
+from coview.training.image_task import ImageStore, ImageTask
+from coview.training.loop import Probe, Report, no_probe, silent, train
 from coview.training.memory import estimate_memory
+from coview.training.task import Task
 from coview.training.text_task import TextTask
 
 
@@ -40,12 +42,16 @@ def token_cache() -> Path:
     return Path(os.environ.get("COVIEW_CACHE", Path.home() / ".cache" / "coview")) / "tokens"
 
 
-def open_store(source: Source, config: TrainConfig, tokenizer: str | None, cache: Path, progress) -> TokenStore:
+def open_store(
+    source: Source, config: TrainConfig, tokenizer: str | None, cache: Path, progress
+) -> TokenStore:
     """The token store of the source's training split, built if the cache has none."""
     from coview.runs import hash_bytes
 
     loaded = load_tokenizer(tokenizer) if tokenizer else None
-    name = hash_bytes(source.name.encode(), str(tokenizer).encode(), str((config.vocabulary, config.max_length)).encode())
+    name = hash_bytes(
+        source.name.encode(), str(tokenizer).encode(), str((config.vocabulary, config.max_length)).encode()
+    )
     return build_store(
         source,
         cache / name,
@@ -73,8 +79,17 @@ def plan_text(config: TrainConfig, store: TokenStore) -> Plan:
     )
 
 
-def train_text(config: TrainConfig, store: TokenStore, out: Path, *, device: str, report: Report) -> None:
-    """Train a text encoder into the run folder `out`, or resume it there.
+def train_text(
+    config: TrainConfig,
+    store: TokenStore,
+    out: Path,
+    *,
+    device: str,
+    resume: str,
+    report: Report = silent,
+    probe: Probe = no_probe,
+) -> None:
+    """Train a text encoder into the run folder `out`, or resume it there; the other options as in `loop.train`.
 
     Raises
     ------
@@ -84,13 +99,44 @@ def train_text(config: TrainConfig, store: TokenStore, out: Path, *, device: str
         Stopped by a signal; the checkpoint is written.
     """
     task = TextTask(config, store, torch.device(pick_device(device)))
+    facts = {
+        key: store.meta[key] for key in ("source", "scenes", "texts", "tokens", "hash", "truncated_share")
+    }
+    seconds = _run(task, config, out, resume, report, probe)
+    save_text_encoder(out, task.model, store.tokenizer, config.as_json())
+    _sign(out, config, facts, seconds)
+
+
+def train_image(
+    config: TrainConfig,
+    store: ImageStore,
+    out: Path,
+    *,
+    device: str,
+    resume: str,
+    report: Report = silent,
+    probe: Probe = no_probe,
+) -> None:
+    """Train an image encoder into the run folder `out`, or resume it there; errors as `train_text`."""
+    task = ImageTask(config, store, torch.device(pick_device(device)))
+    seconds = _run(task, config, out, resume, report, probe)
+    save_image_encoder(out, task.model, config.as_json())
+    scenes, images = store.pixels.shape[:2]
+    _sign(out, config, {"scenes": scenes, "images": scenes * images, "hash": store.hash}, seconds)
+
+
+def _run(task: Task, config: TrainConfig, out: Path, resume: str, report: Report, probe: Probe) -> float:
+    """Run the loop in its folder; seconds it took."""
     started = time.perf_counter()
     write_json(out / "config.json", config.as_json())
-    train(task, config, out, resume=f"{shell_command()} --resume", report=report)
-    save_text_encoder(out, task.model, store.tokenizer, config.as_json())
-    facts = {key: store.meta[key] for key in ("source", "scenes", "texts", "tokens", "hash", "truncated_share")}
-    seconds = round(time.perf_counter() - started, 1)
-    write_json(out / "manifest.json", manifest(kind="train", data=facts, config_hash=config.hash, seconds=seconds))
+    train(task, config, out, resume=resume, report=report, probe=probe)
+    return time.perf_counter() - started
+
+
+def _sign(out: Path, config: TrainConfig, data: dict, seconds: float) -> None:
+    """The manifest is written last: a run that has one is finished."""
+    facts = {"kind": "train", "data": data, "config_hash": config.hash, "seconds": round(seconds, 1)}
+    write_json(out / "manifest.json", manifest(**facts))
 
 
 def check_folder(out: Path, *, resume: bool) -> None:
@@ -103,9 +149,13 @@ def check_folder(out: Path, *, resume: bool) -> None:
     """
     used = out.is_dir() and any(out.iterdir())
     if used and not resume:
-        raise UsageError("the folder is not empty.", where=str(out), hint="Add --resume, or choose another --out.")
+        raise UsageError(
+            "the folder is not empty.", where=str(out), hint="Add --resume, or choose another --out."
+        )
     if resume and not (out / "config.json").is_file():
-        raise UsageError("there is no run to resume here.", where=str(out), hint="Leave --resume out to start one.")
+        raise UsageError(
+            "there is no run to resume here.", where=str(out), hint="Leave --resume out to start one."
+        )
 
 
 def resumed_config(out: Path) -> TrainConfig:
@@ -117,7 +167,7 @@ def resumed_config(out: Path) -> TrainConfig:
 
 def is_finished(out: Path, config: TrainConfig) -> bool:
     """Whether the folder holds the finished run of this very configuration."""
-    return (out / WEIGHTS).is_file() and (out / CHECKPOINT).is_file() and resumed_config(out) == config
+    return (out / "manifest.json").is_file() and resumed_config(out) == config
 
 
 def shell_command() -> str:

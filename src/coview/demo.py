@@ -1,0 +1,96 @@
+"""The whole story on the embedded world: three text arms, an image encoder that never met them, one table."""
+
+import base64
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from coview.config import TrainConfig
+from coview.embeddings import load_embeddings
+from coview.encoders import load_encoder
+from coview.encoders.embed import embed
+from coview.study import HeldOut, Study, run_study
+from coview.tabletop import TabletopSource
+from coview.training.image_task import build_images
+from coview.training.train import is_finished, open_store, shell_command, token_cache, train_image
+
+EXAMPLES = 8  # scenes shown in the report
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How much of everything; the science is the same, the noise is not."""
+
+    scenes: int
+    text_steps: int
+    image_steps: int
+    image_batch: int = 128
+
+
+FULL = DemoSize(scenes=10_000, text_steps=400, image_steps=600)
+QUICK = DemoSize(scenes=4_000, text_steps=120, image_steps=200)
+
+
+def run_demo(
+    out: Path, *, seeds: tuple[int, ...], size: DemoSize, say: Callable[[str], None] = lambda line: None
+) -> dict:
+    """Make the world, train the image encoder and the text arms, measure; the result of `run_study`."""
+    world = TabletopSource(seed=0, scenes=size.scenes)
+    common = {"size": "xs", "steps": size.text_steps, "vocabulary": 4000, "checkpoint_every": size.text_steps}
+    arms = {
+        "good": TrainConfig(views="good", **common),
+        "bad": TrainConfig(views="bad", **common),
+        "next-token": TrainConfig(views="next-token", **common),
+    }
+    images = train_painter(world, out / "image", size, say)
+    held_out = {}
+    for split in ("val", "test"):
+        rows = embed(
+            world, load_encoder(f"run:{out / 'image'}"), out / f"image-{split}.safetensors", split=split
+        )
+        held_out[split] = HeldOut.of(world, split, load_embeddings(rows.path))
+    store = open_store(world, arms["good"], None, token_cache(), progress=say)
+    study = Study(
+        title="One world, two modalities",
+        store=store,
+        train=world,
+        held_out=held_out,
+        arms=arms,
+        seeds=seeds,
+        images=images,
+    )
+    result = run_study(study, out, say=say)
+    result["examples"] = examples(world)
+    return result
+
+
+def train_painter(world: TabletopSource, run: Path, size: DemoSize, say: Callable[[str], None]) -> str:
+    """Train an image encoder on paintings of the training scenes; its name for the report."""
+    config = TrainConfig(
+        modality="image",
+        views="good",
+        views_per_scene=2,
+        steps=size.image_steps,
+        batch=size.image_batch,
+        output=64,
+        learning_rate=2e-3,
+        checkpoint_every=size.image_steps,
+    )
+    if not (run.is_dir() and (run / "config.json").is_file() and is_finished(run, config)):
+        say("painting the training scenes")
+        store = build_images(world, views=config.views_per_scene, side=64)
+        say("training the image encoder on pairs of paintings")
+        train_image(config, store, run, device="auto", resume=shell_command())
+    return "image encoder of paintings (LeJEPA, two paintings of one scene)"
+
+
+def examples(world: TabletopSource) -> dict:
+    """A few test scenes, to look at: PNG data URIs and descriptions."""
+    scenes = [scene for _, scene in zip(range(EXAMPLES), world.scenes("test"), strict=False)]
+    pictures = []
+    for scene in scenes:
+        buffer = io.BytesIO()
+        world.open_image(scene).save(buffer, format="PNG")
+        pictures.append("data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode())
+    return {"images": pictures, "texts": [list(scene.texts) for scene in scenes]}

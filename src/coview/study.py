@@ -1,0 +1,318 @@
+"""A study: the three arms on identical texts, several seeds, against one image encoder they never met.
+
+Everything is measured on held-out scenes. Which layer an arm is read at is chosen on the validation scenes,
+for every arm in the same way; the number that is reported comes from the test scenes.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from scipy import stats
+
+from coview.alignment import align, scene_explained_fraction
+from coview.alignment.neighbours import top_neighbours
+from coview.alignment.overlap import mutual_knn_score
+from coview.alignment.recipes import Layer, prepare
+from coview.alignment.retrieval import caption_retrieval
+from coview.config import TrainConfig
+from coview.data.scenes import Source
+from coview.data.tokens import TokenStore
+from coview.embeddings import Embeddings, load_embeddings
+from coview.encoders import load_encoder
+from coview.encoders.bag_of_words import fit_bag_of_words
+from coview.encoders.embed import embed
+from coview.encoders.encoder import Encoder
+from coview.encoders.precomputed import is_embedding_file, pick_rows
+from coview.encoders.trained import TrainedTextEncoder, load_text_encoder
+from coview.errors import InputError, UsageError, did_you_mean
+from coview.runs import manifest, read_json, write_json
+from coview.training.task import Task
+from coview.training.text_task import TextTask
+from coview.training.train import is_finished, shell_command, train_text
+
+ARMS = ("good", "bad", "next-token")
+RECIPE = "center"  # mean removed, rows of length one: what an embedding is before it is compared
+COMPARED = ("mutual_knn", "scene_explained_fraction")  # what differences between arms are given of
+PROBES = 6  # points of the curve of alignment against scenes seen
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scenes of one split with their texts and an image embedding each.
+
+    Attributes
+    ----------
+    texts : list of N_t str, scene by scene
+    scene : int array (N_t,), which scene a text describes
+    images : float32 array (N, D), one row a scene
+    """
+
+    texts: list[str]
+    scene: np.ndarray
+    images: np.ndarray
+
+    @classmethod
+    def of(cls, source: Source, split: str, images: Embeddings) -> "HeldOut":
+        """The scenes of a split that have an image embedding and at least two texts."""
+        rows = {name: row for row, name in enumerate(images.scenes or images.ids or ())}
+        scenes = [scene for scene in source.scenes(split) if scene.id in rows and len(scene.texts) > 1]
+        if len(scenes) < 30:
+            raise InputError(
+                f"{len(scenes)} {split} scenes have an image embedding and two texts; a study needs 30.",
+                where=source.name,
+            )
+        texts = [text for scene in scenes for text in scene.texts]
+        counts = [len(scene.texts) for scene in scenes]
+        matrix = np.stack([np.asarray(images.matrix[rows[scene.id]], dtype=np.float32) for scene in scenes])
+        return cls(texts, np.repeat(np.arange(len(scenes)), counts), matrix)
+
+    def one_each(self, seed: int) -> np.ndarray:
+        """Index of one text of each scene, drawn by seed: files often sort a scene's texts by length."""
+        order = np.random.default_rng([seed, 5]).permutation(len(self.texts))
+        return order[np.unique(self.scene[order], return_index=True)[1]]
+
+    def means(self, rows: np.ndarray) -> np.ndarray:
+        """Mean embedding of each scene's texts, (N_t, D) to (N, D)."""
+        sums = np.zeros((len(self.images), rows.shape[1]), dtype=np.float64)
+        np.add.at(sums, self.scene, rows)
+        return (sums / np.bincount(self.scene)[:, None]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to compare, and where.
+
+    Attributes
+    ----------
+    title : for the report
+    store : tokens of the training texts, the same for every arm
+    train : source of the training texts (for the bag of words)
+    held_out : validation and test scenes
+    arms : configuration of each arm; the seed is set by the study
+    seeds : one run of every arm for each, paired
+    images : name of the image encoder
+    k : neighbours
+    """
+
+    title: str
+    store: TokenStore
+    train: Source
+    held_out: dict[str, HeldOut]
+    arms: dict[str, TrainConfig]
+    seeds: tuple[int, ...]
+    images: str
+    k: int = 10
+
+
+def run_study(
+    study: Study, out: Path, *, device: str = "auto", say: Callable[[str], None] = lambda line: None
+) -> dict:
+    """Train every arm with every seed, measure, and return the result; what is finished in `out` is kept.
+
+    Returns
+    -------
+    dict, JSON-able: ``arms`` with lists by seed, ``controls``, ``differences``, ``chance``, ``signature``.
+    """
+    started = time.perf_counter()
+    arms: dict[str, dict] = {}
+    for name, config in study.arms.items():
+        rows = []
+        for seed in study.seeds:
+            run = out / "runs" / f"{name}-s{seed}"
+            train_arm(study, replace(config, seed=seed), run, device=device, say=say)
+            rows.append(measure_arm(study, run, seed))
+            say(f"{name}, seed {seed}: mutual {study.k}-NN {rows[-1]['mutual_knn']:.4f}")
+        arms[name] = {key: [row[key] for row in rows] for key in rows[0]}
+        arms[name]["first_seed_run"] = str(out / "runs" / f"{name}-s{study.seeds[0]}")
+    test, good = study.held_out["test"], arms["good"]
+    result = {
+        "title": study.title,
+        "source": study.store.meta["source"],
+        "images": study.images,
+        "n": len(test.images),
+        "k": study.k,
+        "chance": study.k / (len(test.images) - 1),
+        "recipe": RECIPE,
+        "signature": good["signature"][0],
+        "seeds": list(study.seeds),
+        "arms": arms,
+        "controls": controls(study, Path(good["first_seed_run"]), good["layer"][0]),
+        "differences": {
+            f"good - {other}": {key: difference(good[key], arms[other][key]) for key in COMPARED}
+            for other in arms
+            if other != "good"
+        },
+        "seconds": round(time.perf_counter() - started, 1),
+        "manifest": manifest(kind="study", data=study.store.meta),
+    }
+    write_json(out / "study.json", result)
+    return result
+
+
+def train_arm(
+    study: Study, config: TrainConfig, run: Path, *, device: str, say: Callable[[str], None]
+) -> None:
+    """Train one arm unless it is finished, measuring its alignment along the way."""
+    if run.is_dir() and (run / "config.json").is_file() and is_finished(run, config):
+        say(f"{config.views}, seed {config.seed}: finished already")
+        return
+    test = study.held_out["test"]
+    chosen = test.one_each(config.seed)
+    texts = [test.texts[index] for index in chosen]
+    images = neighbours(test.images, study.k)
+    stops = {round(config.steps * share) for share in (0, *np.geomspace(1 / 2 ** (PROBES - 1), 1, PROBES))}
+
+    def probe(task: Task, done: int) -> dict:
+        if done not in stops:
+            return {}
+        task.finish()
+        encoder = as_encoder(task)
+        rows = encoder.encode(texts, ",".join(candidates(encoder)))
+        scores = [mutual_knn_score(neighbours(rows[:, i], study.k), images) for i in range(rows.shape[1])]
+        return {
+            "scenes_seen": done * config.batch,
+            "mutual_knn": dict(zip(candidates(encoder), scores, strict=True)),
+        }
+
+    train_text(config, study.store, run, device=device, resume=shell_command(), probe=probe)
+
+
+def measure_arm(study: Study, run: Path, seed: int) -> dict:
+    """Everything that is reported of one finished run, on the test scenes."""
+    encoder = load_text_encoder(run)
+    layer = choose_layer(study, encoder, seed)
+    done = read_json(run / "manifest.json")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    probes = [line for line in lines if "scenes_seen" in line]
+    return {
+        **measure(study, encoder.encode(study.held_out["test"].texts, layer), seed),
+        "layer": layer,
+        "seconds": done["seconds"],
+        "parameters": sum(parameter.numel() for parameter in encoder.model.parameters()),
+        "curve": [[line["scenes_seen"], line["mutual_knn"][layer]] for line in probes],
+    }
+
+
+def measure(study: Study, rows: np.ndarray, seed: int) -> dict:
+    """The measures of one encoder's embeddings of the test texts, shape (N_t, D)."""
+    test = study.held_out["test"]
+    one = align(rows[test.one_each(seed)], test.images, k=study.k, recipe=RECIPE, permutations=0, seed=seed)
+    mean = align(test.means(rows), test.images, k=study.k, recipe=RECIPE, permutations=0, splits=0)
+    explained = scene_explained_fraction(rows, test.scene, ci=0.95, resamples=200, seed=seed)
+    return {
+        "mutual_knn": one.score,
+        "mutual_knn_stderr": one.stderr,
+        "z": one.z,
+        "mutual_knn_mean_caption": mean.score,
+        "scene_explained_fraction": explained.value,
+        "scene_explained_interval": list(explained.interval or ()),
+        "retrieval_r1": caption_retrieval(rows, test.scene, seed=seed),
+        "signature": one.signature,
+    }
+
+
+def candidates(encoder: Encoder) -> tuple[str, ...]:
+    """The layers an arm may be read at."""
+    return (encoder.last, *encoder.layers[1:])
+
+
+def choose_layer(study: Study, encoder: Encoder, seed: int) -> str:
+    """The layer with the highest mutual k-NN on the validation scenes."""
+    val = study.held_out["val"]
+    texts = [val.texts[index] for index in val.one_each(seed)]
+    images = neighbours(val.images, study.k)
+    return max(
+        candidates(encoder),
+        key=lambda layer: mutual_knn_score(neighbours(encoder.encode(texts, layer), study.k), images),
+    )
+
+
+def neighbours(rows: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest rows of each row, prepared by the study's recipe."""
+    return top_neighbours(prepare([Layer(rows)], RECIPE)[0].matrix(), k)
+
+
+def as_encoder(task: Task) -> TrainedTextEncoder:
+    """The encoder of a task that is still training."""
+    assert isinstance(task, TextTask)
+    return TrainedTextEncoder(task.model, task.store.tokenizer, name="run:unfinished", causal=task.causal)
+
+
+def controls(study: Study, run: Path, layer: str) -> dict[str, dict]:
+    """What a study must be compared with: an encoder that saw nothing, words counted, and wrong pairs.
+
+    Parameters
+    ----------
+    run, layer : the run whose pairs are shuffled, and where it is read
+    """
+    seed, test = study.seeds[0], study.held_out["test"]
+    task = TextTask(replace(study.arms["good"], seed=seed), study.store, torch.device("cpu"))
+    task.prepare()
+    untrained = as_encoder(task)
+    words = fit_bag_of_words(text for scene in study.train.scenes("train") for text in scene.texts)
+    trained = load_text_encoder(run).encode(test.texts, layer)
+    shuffled = np.random.default_rng([seed, 6]).permutation(len(trained))
+    return {
+        "untrained encoder": measure(
+            study, untrained.encode(test.texts, choose_layer(study, untrained, seed)), seed
+        ),
+        "bag of words": measure(study, words.encode(test.texts), seed),
+        "shuffled pairs": measure(study, trained[shuffled], seed),
+    }
+
+
+def difference(first: list[float], second: list[float]) -> dict:
+    """Paired difference over seeds, with a 95 % interval by Student's t."""
+    by_seed = np.subtract(first, second)
+    mean, count = float(by_seed.mean()), len(by_seed)
+    half = float("nan")
+    if count > 1:
+        half = float(stats.t.ppf(0.975, count - 1) * by_seed.std(ddof=1) / np.sqrt(count))
+    return {"mean": mean, "low": mean - half, "high": mean + half, "by_seed": by_seed.tolist()}
+
+
+def image_rows(
+    source: Source, images: str, ids: Path | None, split: str, out: Path, device: str
+) -> Embeddings:
+    """Image embeddings of a split by a MODEL or from a file of rows, kept in `out`."""
+    target = out / f"image-{split}.safetensors"
+    if is_embedding_file(images):
+        return load_embeddings(
+            pick_rows(source, images, target, names=ids, split=split, modality="image").path
+        )
+    encoder = load_encoder(images, modality="image", device=device)
+    return load_embeddings(embed(source, encoder, target, split=split).path)
+
+
+def load_arms(file: Path | None) -> dict[str, TrainConfig]:
+    """Configurations of the three arms: ``common`` options, then those of each arm.
+
+    Raises
+    ------
+    InputError, UsageError
+        The file is no YAML mapping, or names an arm or an option that does not exist.
+    """
+    document = {}
+    if file is not None:
+        try:
+            document = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        except (OSError, yaml.YAMLError) as error:
+            raise InputError(f"cannot be read as YAML: {error}", where=str(file)) from error
+        if not isinstance(document, dict) or not all(isinstance(part, dict) for part in document.values()):
+            raise InputError("not a mapping of arms to options.", where=str(file), hint="See configs/.")
+    for name in document:
+        if name not in ("common", *ARMS):
+            raise UsageError(
+                f"there is no arm {name!r}.", where=str(file), hint=did_you_mean(name, ("common", *ARMS))
+            )
+    common = document.get("common", {})
+    return {
+        arm: TrainConfig.from_json({**common, **document.get(arm, {}), "views": arm}, where=str(file))
+        for arm in ARMS
+    }
