@@ -86,7 +86,9 @@ def pack(texts: Sequence[np.ndarray]) -> PackedTokens:
     order = np.argsort(lengths, kind="stable")
     ids = np.concatenate([texts[index] for index in order]).astype(np.int64)
     sizes, counts = np.unique(lengths, return_counts=True)
-    positions = np.concatenate([np.tile(np.arange(size), count) for size, count in zip(sizes, counts, strict=True)])
+    positions = np.concatenate(
+        [np.tile(np.arange(size), count) for size, count in zip(sizes, counts, strict=True)]
+    )
     groups = [(int(count), int(size)) for size, count in zip(sizes, counts, strict=True)]
     return PackedTokens(
         torch.from_numpy(ids), torch.from_numpy(positions), groups, torch.from_numpy(order.astype(np.int64))
@@ -104,8 +106,10 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, tokens: PackedTokens, causal: bool) -> Tensor:
         width = x.shape[-1]
         projected = torch.stack((self.query(x), self.key(x), self.value(x)))
-        if x.device.type == "cpu":
-            projected = projected.float()  # bfloat16 attention is ten times slower on a CPU, with or without AMX
+        if x.device.type == "cpu" and projected.dtype == torch.bfloat16:
+            projected = (
+                projected.float()
+            )  # bfloat16 attention is ten times slower on a CPU, with or without AMX
         mixed = []
         # One `split` and not slices: the backward of a slice would fill an array of all tokens for each group.
         for part, (count, length) in zip(projected.split(tokens.spans, dim=1), tokens.groups, strict=True):

@@ -29,7 +29,9 @@ class TrainedTextEncoder(Encoder):
 
     modality, last = "text", "head"
 
-    def __init__(self, model: TextEncoder, tokenizer: Tokenizer, *, name: str, causal: bool, batch: int = 256):
+    def __init__(
+        self, model: TextEncoder, tokenizer: Tokenizer, *, name: str, causal: bool, batch: int = 256
+    ):
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self.causal, self.batch = causal, batch
         self.width = model.config.output
@@ -52,8 +54,8 @@ class TrainedTextEncoder(Encoder):
                 pooled = self.model.pool(hidden, packed)
                 if name in rows:
                     rows[name][chosen] = as_rows(pooled)
-            if self.last in rows:
-                rows[self.last][chosen] = as_rows(self.model.head(pooled))
+                if name == self.layers[-1] and self.last in rows:
+                    rows[self.last][chosen] = as_rows(self.model.head(pooled))
         return self.arrange(rows, layers)
 
     def truncated(self, texts: list[str]) -> int:
@@ -62,13 +64,16 @@ class TrainedTextEncoder(Encoder):
 
 def save_text_encoder(folder: Path, model: TextEncoder, tokenizer: Tokenizer, config: dict) -> None:
     """Write weights, tokenizer and configuration of a finished run."""
-    tokenizer.save(str(folder / "tokenizer.json"))
+    with atomic_path(folder / "tokenizer.json") as temporary:
+        tokenizer.save(str(temporary))
     with atomic_path(folder / WEIGHTS) as temporary:
         save_file({name: value.cpu().contiguous() for name, value in model.state_dict().items()}, temporary)
     write_json(folder / "config.json", {**config, "encoder": asdict(model.config)})
 
 
-def load_text_encoder(folder: str | Path, *, device: str = "cpu", batch: int | None = None) -> TrainedTextEncoder:
+def load_text_encoder(
+    folder: str | Path, *, device: str = "cpu", batch: int | None = None
+) -> TrainedTextEncoder:
     """The text encoder of a finished run.
 
     Raises
@@ -79,9 +84,15 @@ def load_text_encoder(folder: str | Path, *, device: str = "cpu", batch: int | N
     folder = Path(folder)
     config = read_json(folder / "config.json")
     if not (folder / WEIGHTS).is_file():
-        raise InputError("the run is not finished: there are no weights.", where=str(folder), hint="Resume it first.")
-    model = TextEncoder(TextEncoderConfig(**config["encoder"]))
-    model.load_state_dict(read_weights(folder / WEIGHTS))
+        hint = "Resume it first."
+        raise InputError("the run is not finished: there are no weights.", where=str(folder), hint=hint)
+    weights = read_weights(folder / WEIGHTS)
+    try:
+        model = TextEncoder(TextEncoderConfig(**config["encoder"]))
+        model.load_state_dict(weights)
+    except (KeyError, TypeError, RuntimeError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise InputError(f"not a text encoder: {reason}", where=str(folder)) from error
     return TrainedTextEncoder(
         model.to(device),
         load_tokenizer(folder / "tokenizer.json"),
