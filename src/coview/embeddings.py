@@ -44,17 +44,23 @@ class Embeddings:
     manifest: dict = field(default_factory=dict)
 
 
-def save_embeddings(target: str | Path, embeddings: Embeddings) -> None:
+def save_embeddings(target: str | Path, embeddings: Embeddings, *, bfloat16: bool = False) -> None:
     """Write `embeddings` as safetensors, atomically.
+
+    Parameters
+    ----------
+    target : path
+    embeddings : Embeddings
+    bfloat16 : round the matrix to bfloat16: half of float32's size with all of its range (float16 overflows
+        on the largest activations of language models); it is read back as float32
 
     Raises
     ------
     InputError
         An id or scene holds a line break, which the format cannot carry.
     """
-    from safetensors.numpy import save_file
-
-    tensors = {"embeddings": np.ascontiguousarray(embeddings.matrix)}
+    matrix = np.ascontiguousarray(embeddings.matrix)
+    tensors = {"embeddings": _narrow_to_bfloat16(matrix) if bfloat16 else matrix}
     for name in ("ids", "scenes"):
         words = getattr(embeddings, name)
         if words is not None:
@@ -62,7 +68,30 @@ def save_embeddings(target: str | Path, embeddings: Embeddings) -> None:
                 raise InputError(f"{name} may not hold line breaks: {broken[0]!r}.", where=str(target))
             tensors[name] = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
     with atomic_path(target) as temporary:
-        save_file(tensors, temporary, metadata={"manifest": json.dumps(embeddings.manifest)})
+        _write_safetensors(temporary, tensors, {"manifest": json.dumps(embeddings.manifest)})
+
+
+def _write_safetensors(target: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    """The length of a JSON header (8 bytes), the header, then the tensors without gaps; uint16 is bfloat16."""
+    codes = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
+    header: dict = {"__metadata__": metadata}
+    place = 0
+    for name, tensor in tensors.items():
+        offsets = [place, place + tensor.nbytes]
+        header[name] = {"dtype": codes[tensor.dtype], "shape": tensor.shape, "data_offsets": offsets}
+        place += tensor.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # so that the first tensor lies on a multiple of 8
+    with open(target, "wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        for tensor in tensors.values():
+            stream.write(tensor.reshape(-1).view(np.uint8).data)
+
+
+def _narrow_to_bfloat16(matrix: np.ndarray) -> np.ndarray:
+    """The upper half of each float32, rounded to the nearest, ties to even; as uint16."""
+    bits = matrix.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def load_embeddings(source: str | Path) -> Embeddings:
@@ -172,7 +201,7 @@ def _read_safetensors(source: Path) -> Embeddings:
             header = json.loads(stream.read(length))
             metadata = header.pop("__metadata__", {})
             manifest = json.loads(metadata.get("manifest", "{}"))
-        except (ValueError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise InputError("not a safetensors file: its header is not JSON.", where=str(source)) from error
 
     def tensor(name: str) -> np.ndarray:
@@ -193,7 +222,7 @@ def _read_safetensors(source: Path) -> Embeddings:
     def words(name: str) -> tuple[str, ...] | None:
         return tuple(_text(tensor(name).tobytes(), source).split("\n")) if name in header else None
 
-    matrices = [name for name in header if len(header[name].get("shape", ())) in (2, 3)]
+    matrices = [name for name, facts in header.items() if isinstance(facts, dict) and _rank(facts) in (2, 3)]
     named = [name for name in MATRIX_NAMES if name in header] or matrices
     if len(named) != 1:
         raise InputError(
@@ -204,6 +233,11 @@ def _read_safetensors(source: Path) -> Embeddings:
     return Embeddings(tensor(named[0]), words("ids"), words("scenes"), manifest)
 
 
+def _rank(facts: dict) -> int:
+    shape = facts.get("shape")
+    return len(shape) if isinstance(shape, list) else 0
+
+
 def _widen_bfloat16(words: np.ndarray) -> np.ndarray:
     """bfloat16 is the upper half of a float32."""
     return (words.astype(np.uint32) << 16).view(np.float32)
@@ -211,7 +245,7 @@ def _widen_bfloat16(words: np.ndarray) -> np.ndarray:
 
 def _read_npy(source: Path) -> Embeddings:
     try:
-        return Embeddings(np.load(source, mmap_mode="r", allow_pickle=False))
+        return Embeddings(np.lib.format.open_memmap(source, mode="r"))
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"not a readable .npy file: {error}.", where=str(source)) from error
 

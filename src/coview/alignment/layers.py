@@ -99,11 +99,15 @@ def cross_fitted_max(metric: Metric, x: Side, y: Side, *, splits: int, seed: int
     scores = []
     for first, second in half_splits(n, splits if by_row is not None else COSTLY_SPLITS, seed, groups):
         if by_row is not None:
-            a, b = by_row[..., first].mean(axis=-1), by_row[..., second].mean(axis=-1)
+            a, b = _mean_over(by_row, first), _mean_over(by_row, second)
         else:
             a, b = (score_matrix(metric, rows_of(x, half), rows_of(y, half)) for half in (first, second))
         scores += [b[best_pair(a)], a[best_pair(b)]]
     return float(np.mean(scores))
+
+
+def _mean_over(by_row: np.ndarray, half: np.ndarray) -> np.ndarray:
+    return by_row[..., half].mean(axis=-1, dtype=np.float64)
 
 
 def _scores_by_row(metric: Metric, x: Side, y: Side) -> np.ndarray:

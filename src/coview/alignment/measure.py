@@ -15,6 +15,7 @@ from coview.alignment.layers import (
     score_matrix,
 )
 from coview.alignment.metrics import METRICS, Metric, Settings
+from coview.alignment.neighbours import require_k
 from coview.alignment.sides import Side, pair_any, prepared_layers, sample_queries, summarise
 from coview.alignment.signature import format_signature
 from coview.errors import UsageError, did_you_mean
@@ -236,6 +237,8 @@ class Plan:
         """Settings for n rows; refuses what cannot be measured on them before any work is done."""
         if self.queries is not None and self.how.per_row is None:
             raise UsageError(f"{self.metric} is no mean over rows: queries cannot be sampled.")
+        if "k" in self.how.uses:
+            require_k(self.k, n, 1 if groups is None else int(np.bincount(groups).max()))
         sampled = sample_queries(n, self.queries, self.seed)
         if self.permutations:
             calibration.require_rows_for_p(n if sampled is None else len(sampled), self.permutations)

@@ -51,11 +51,7 @@ def top_neighbours(
         raise UsageError(f"unknown similarity {metric!r}.", hint=did_you_mean(metric, SIMILARITIES))
     groups = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     excluded = int(np.bincount(groups).max())
-    if not 1 <= k <= n - excluded:
-        raise UsageError(
-            f"k = {k} neighbours cannot be found among {n} rows{f' in groups of {excluded}' * (excluded > 1)}.",
-            hint=f"Choose k between 1 and {n - excluded}.",
-        )
+    require_k(k, n, excluded)
     queries = np.arange(n) if queries is None else np.asarray(queries)
     first, depth = first_of_duplicates(X), k + excluded
     ranked = Search(X, depth, metric, np.float32, first, block, device).run(queries)
@@ -64,6 +60,16 @@ def top_neighbours(
     assert ranked is not None
     allowed = (ranked >= 0) & (groups[ranked] != groups[queries][:, None])
     return first_allowed(ranked, allowed, k)
+
+
+def require_k(k: int, n: int, largest_group: int = 1) -> None:
+    """Raise UsageError unless every one of n rows has k rows of other groups to choose from."""
+    if not 1 <= k <= n - largest_group:
+        grouped = f" in groups of up to {largest_group}" if largest_group > 1 else ""
+        raise UsageError(
+            f"k = {k} neighbours cannot be found among {n} rows{grouped}.",
+            hint=f"Choose k between 1 and {n - largest_group}.",
+        )
 
 
 def first_allowed(ids: np.ndarray, allowed: np.ndarray, k: int) -> np.ndarray:

@@ -61,7 +61,11 @@ class Layer:
         if self.clip is not None:
             rows = np.clip(rows, -self.clip, self.clip)
         if self.unit:
-            rows = np.divide(rows, row_norms(rows)[:, None], out=None if rows is read else rows)
+            norms = row_norms(rows)
+            if not norms.all():
+                row = int(np.arange(len(self))[index][np.argmin(norms)])
+                raise InputError(f"row {row} has no direction: it equals the mean of all rows.")
+            rows = np.divide(rows, norms[:, None], out=None if rows is read else rows)
         return rows
 
     def matrix(self) -> np.ndarray:
@@ -132,35 +136,28 @@ def percentile_by_sample(layers: list, quantile: float = CLIP_QUANTILE) -> float
 
 
 def percentile_of_all(layers: list, quantile: float = CLIP_QUANTILE) -> float:
-    """The quantile of all absolute entries, as numpy.quantile gives it, in two passes and constant memory.
+    """Of all absolute entries in order, entry number int(quantile * size), in two passes and constant memory.
 
     Non-negative single precision numbers are ordered as their bit patterns: the first pass counts the upper 16
-    bits, the second the lower 16 bits of the numbers near the quantile.
+    bits, the second the lower 16 bits of the numbers that share the upper ones of the entry sought.
     """
     size = sum(layer.shape[0] * layer.shape[1] for layer in layers)
-    place = quantile * (size - 1)
-    below, fraction = int(place), place - int(place)
-    ranks = [below, min(below + 1, size - 1)]
+    rank = min(int(quantile * size), size - 1)
 
     def patterns():
         for layer in layers:
             for rows in blocks(layer):
                 yield np.abs(rows).astype(np.float32).view(np.uint32).ravel()
 
-    upper = np.zeros(65536, dtype=np.int64)
-    for bits in patterns():
-        upper += np.bincount(bits >> 16, minlength=65536)
-    before = np.cumsum(upper) - upper
-    prefixes = [int(np.searchsorted(before, rank, side="right")) - 1 for rank in ranks]
-    lower = {prefix: np.zeros(65536, dtype=np.int64) for prefix in prefixes}
-    for bits in patterns():
-        for prefix, count in lower.items():
-            count += np.bincount(bits[bits >> 16 == prefix] & 0xFFFF, minlength=65536)
-    values = []
-    for rank, prefix in zip(ranks, prefixes, strict=True):
-        suffix = int(np.searchsorted(np.cumsum(lower[prefix]), rank - before[prefix], side="right"))
-        values.append(float(np.array([prefix << 16 | suffix], dtype=np.uint32).view(np.float32)[0]))
-    return values[0] + fraction * (values[1] - values[0])
+    def count(halves) -> np.ndarray:
+        return np.cumsum(np.sum([np.bincount(half, minlength=65536) for half in halves], axis=0))
+
+    up_to = count(bits >> 16 for bits in patterns())
+    upper = int(np.searchsorted(up_to, rank, side="right"))
+    rank -= int(up_to[upper - 1]) if upper else 0
+    up_to = count(bits[bits >> 16 == upper] & 0xFFFF for bits in patterns())
+    lower = int(np.searchsorted(up_to, rank, side="right"))
+    return float(np.array([upper << 16 | lower], dtype=np.uint32).view(np.float32)[0])
 
 
 def check_layer(layer: Layer, where: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from coview.alignment.gpu import TensorScores, gpu_of
 from coview.alignment.rows import read_rows, row_norms, similarity
+from coview.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,9 @@ class Search:
         rows = read_rows(self.X, slice(index[0], index[-1] + 1) if dense else index)
         rows = rows.astype(self.dtype, copy=False)
         norms = row_norms(rows)
+        if not (np.isfinite(norms) & ((norms > 0) | (self.metric != "cosine"))).all():
+            row = index[np.argmin(np.isfinite(norms) & (norms > 0))]
+            raise InputError(f"row {row} is not finite or, for cosine, zero: it has no neighbours.")
         if self.metric == "cosine":
             if np.abs(norms - 1).max() > 4 * np.finfo(self.dtype).eps:
                 rows = rows / norms[:, None]

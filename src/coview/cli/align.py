@@ -80,7 +80,7 @@ def align(
     if matrix:
         result, text = _matrix(pairs, plan, names, out)
     else:
-        result, text = _pair(pairs, plan, names, [int(n) for n in curve.split(",")] if curve else [], out)
+        result, text = _pair(pairs, plan, names, sample_sizes(curve), out)
     if out:
         write_json(out / "align.json", {"schema": "coview.align/1", "ok": True, "result": result})
         text += f"\nwritten to {out}"
@@ -163,6 +163,16 @@ def _counted(update: Callable[[int, str], None]) -> Progress:
                 update(done, "")
 
     return progress
+
+
+def sample_sizes(curve: str | None) -> list[int]:
+    """Numbers of samples from "256,1024,4096"."""
+    try:
+        return [int(n) for n in curve.split(",")] if curve else []
+    except ValueError:
+        raise UsageError(
+            f"--curve {curve!r} is no list of sizes.", hint="For example 256,1024,4096."
+        ) from None
 
 
 def read_ids(source: Path) -> list[str]:
