@@ -72,7 +72,7 @@ def save_embeddings(target: str | Path, embeddings: Embeddings, *, bfloat16: boo
 
 
 def _write_safetensors(target: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """The length of a JSON header (8 bytes), the header, then the tensors without gaps; uint16 is bfloat16."""
+    """Eight bytes of length, a JSON header, then the tensors without gaps; uint16 stands for bfloat16."""
     codes = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
     header: dict = {"__metadata__": metadata}
     place = 0

@@ -255,3 +255,20 @@ def test_the_journal_is_readable(texts, tmp_path):
     assert [line["shape"] for line in lines] == [[256, 3], [256, 3]]
     recipe = json.loads((part(out) / "recipe.json").read_text())
     assert Journal(part(out), recipe).matrix().shape == (512, 3)
+
+
+def test_bfloat16_halves_the_file_and_rounds_as_torch_does(texts, tmp_path):
+    import torch
+    from safetensors.numpy import load_file
+    from safetensors.torch import load_file as load_tensors
+
+    embed(texts, Counting(), tmp_path / "whole.safetensors", layers="all")
+    done = embed(texts, Counting(), tmp_path / "half.safetensors", layers="all", bfloat16=True)
+    whole, half = (load_embeddings(tmp_path / f"{name}.safetensors") for name in ("whole", "half"))
+    rounded = torch.from_numpy(np.array(whole.matrix)).bfloat16()
+    np.testing.assert_array_equal(half.matrix, rounded.float().numpy())
+    assert torch.equal(load_tensors(tmp_path / "half.safetensors")["embeddings"], rounded)
+    np.testing.assert_array_equal(load_file(tmp_path / "whole.safetensors")["embeddings"], whole.matrix)
+    assert (half.ids, half.scenes, done.manifest["stored"]) == (whole.ids, whole.scenes, "bfloat16")
+    assert embed(texts, Counting(), done.path, layers="all", bfloat16=True).cached
+    assert not embed(texts, Counting(), done.path, layers="all").cached

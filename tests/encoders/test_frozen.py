@@ -1,5 +1,6 @@
 """From MODEL to encoder: families, options, revisions, and what is said when something is missing."""
 
+import subprocess
 import sys
 
 import numpy as np
@@ -11,6 +12,17 @@ from coview.encoders import frozen, load_encoder
 from coview.encoders.frozen import require, split_options, split_revision
 from coview.encoders.image import ImageEncoder, ImageEncoderConfig, save_image_encoder
 from coview.errors import InputError, MissingError, UsageError
+
+
+def test_pytorch_is_imported_only_for_encoders_that_need_it():
+    code = """
+import sys
+from coview.encoders import load_encoder
+import coview.cli.embed, coview.encoders.embed, coview.encoders.precomputed, coview.data.prh
+load_encoder("bow:tabletop:scenes=20,width=4").encode(["a cube"])
+sys.exit("torch" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def embed(
     layers: str = "last",
     ids: Path | None = None,
     out: Path | None = None,
+    bfloat16: Annotated[bool, Parameter(negative="")] = False,
     batch: int | None = None,
     device: str = "auto",
     quiet: Annotated[bool, Parameter(negative="")] = False,
@@ -52,6 +53,8 @@ def embed(
         The names of a file's rows, one a line: scene ids or image names. Only for a file of rows.
     out
         The .safetensors file to write; by default one in the cache folder, whose name is printed.
+    bfloat16
+        Store half as many bytes, for stacks of all layers; everything is computed and scored in float32.
     batch
         Texts or images a forward pass.
     device
@@ -84,7 +87,9 @@ def embed(
         encoder = load_encoder(named, modality=modality, device=device, batch=batch)
         progress = partial(progress_of, quiet=quiet)
         try:
-            done = run(scenes, encoder, target, split=wanted, layers=layers, progress=progress)
+            done = run(
+                scenes, encoder, target, split=wanted, layers=layers, bfloat16=bfloat16, progress=progress
+            )
         except KeyboardInterrupt:
             hint = "The same command goes on where it stood."
             raise Interrupted(

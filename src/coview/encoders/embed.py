@@ -75,6 +75,7 @@ def embed(
     *,
     split: str | None = "test",
     layers: str = "last",
+    bfloat16: bool = False,
     progress: Progress = silent,
 ) -> Embedded:
     """Write the rows of a source's texts or images to an embedding file.
@@ -89,6 +90,7 @@ def embed(
         Of the safetensors file. If it is there from the same input and model it is left alone.
     split : "train", "val", "test", "reserved", or None for all
     layers : see `Encoder.select`
+    bfloat16 : store half as many bytes, see `save_embeddings`
     progress : shows how far the job is
 
     Raises
@@ -109,6 +111,7 @@ def embed(
         "modality": encoder.modality,
         "layers": list(encoder.select(layers)),
         "stacked": encoder.stacked(layers),
+        "stored": "bfloat16" if bfloat16 else "float32",
     }
     ids, scenes = names_of(source, split, encoder.modality)
     with progress(f"embedding {encoder.modality}s", len(ids)) as update:
@@ -142,7 +145,7 @@ def embed(
         "versions": manifest()["versions"],
     }
     matrix = journal.matrix()
-    save_embeddings(out, Embeddings(matrix, ids, scenes, facts))
+    save_embeddings(out, Embeddings(matrix, ids, scenes, facts), bfloat16=bfloat16)
     journal.remove()
     return Embedded(out, matrix.shape, cached=False, resumed=resumed, manifest=facts)
 
