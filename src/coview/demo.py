@@ -10,7 +10,7 @@ from coview.config import TrainConfig
 from coview.embeddings import load_embeddings
 from coview.encoders import load_encoder
 from coview.encoders.embed import embed
-from coview.study import HeldOut, Study, run_study
+from coview.study import HeldOut, Study, bag_of_words, run_study
 from coview.tabletop import TabletopSource
 from coview.training.image_task import build_images
 from coview.training.train import is_finished, open_store, shell_command, token_cache, train_image
@@ -28,8 +28,8 @@ class DemoSize:
     image_batch: int = 128
 
 
-FULL = DemoSize(scenes=10_000, text_steps=400, image_steps=600)
-QUICK = DemoSize(scenes=4_000, text_steps=120, image_steps=200)
+FULL = DemoSize(scenes=10_000, text_steps=250, image_steps=400)
+QUICK = DemoSize(scenes=4_000, text_steps=60, image_steps=100)
 
 
 def run_demo(
@@ -37,11 +37,17 @@ def run_demo(
 ) -> dict:
     """Make the world, train the image encoder and the text arms, measure; the result of `run_study`."""
     world = TabletopSource(seed=0, scenes=size.scenes)
-    common = {"size": "xs", "steps": size.text_steps, "vocabulary": 4000, "checkpoint_every": size.text_steps}
-    arms = {
-        "good": TrainConfig(views="good", **common),
-        "bad": TrainConfig(views="bad", **common),
-        "next-token": TrainConfig(views="next-token", **common),
+    arms: dict[str, TrainConfig] = {
+        views: TrainConfig(
+            views=views,
+            size="xs",
+            output=64,
+            steps=size.text_steps,
+            learning_rate=3e-3,
+            vocabulary=4000,
+            checkpoint_every=size.text_steps,
+        )
+        for views in ("good", "bad", "next-token")
     }
     images = train_painter(world, out / "image", size, say)
     held_out = {}
@@ -54,13 +60,12 @@ def run_demo(
     study = Study(
         title="One world, two modalities",
         store=store,
-        train=world,
         held_out=held_out,
         arms=arms,
         seeds=seeds,
         images=images,
     )
-    result = run_study(study, out, say=say)
+    result = run_study(study, out, frozen={"bag of words": bag_of_words(world)}, say=say)
     result["examples"] = examples(world)
     return result
 

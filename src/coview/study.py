@@ -5,9 +5,12 @@ for every arm in the same way; the number that is reported comes from the test s
 """
 
 import json
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,7 @@ from scipy import stats
 
 from coview.alignment import align, scene_explained_fraction
 from coview.alignment.neighbours import top_neighbours
-from coview.alignment.overlap import mutual_knn_score
+from coview.alignment.overlap import mutual_knn
 from coview.alignment.recipes import Layer, prepare
 from coview.alignment.retrieval import caption_retrieval
 from coview.config import TrainConfig
@@ -27,7 +30,7 @@ from coview.embeddings import Embeddings, load_embeddings
 from coview.encoders import load_encoder
 from coview.encoders.bag_of_words import fit_bag_of_words
 from coview.encoders.embed import embed
-from coview.encoders.encoder import Encoder
+from coview.encoders.encoder import Encoder, pick_device
 from coview.encoders.precomputed import is_embedding_file, pick_rows
 from coview.encoders.trained import TrainedTextEncoder, load_text_encoder
 from coview.errors import InputError, UsageError, did_you_mean
@@ -92,7 +95,6 @@ class Study:
     ----------
     title : for the report
     store : tokens of the training texts, the same for every arm
-    train : source of the training texts (for the bag of words)
     held_out : validation and test scenes
     arms : configuration of each arm; the seed is set by the study
     seeds : one run of every arm for each, paired
@@ -102,7 +104,6 @@ class Study:
 
     title: str
     store: TokenStore
-    train: Source
     held_out: dict[str, HeldOut]
     arms: dict[str, TrainConfig]
     seeds: tuple[int, ...]
@@ -111,25 +112,53 @@ class Study:
 
 
 def run_study(
-    study: Study, out: Path, *, device: str = "auto", say: Callable[[str], None] = lambda line: None
+    study: Study,
+    out: Path,
+    *,
+    frozen: dict[str, Encoder],
+    jobs: int | None = None,
+    device: str = "auto",
+    say: Callable[[str], None] = lambda line: None,
 ) -> dict:
     """Train every arm with every seed, measure, and return the result; what is finished in `out` is kept.
+
+    Parameters
+    ----------
+    frozen : text encoders to measure beside the arms, by name
+    jobs : runs at a time; by default one on a GPU, and one a core without
+    say : called with a line of progress now and then
 
     Returns
     -------
     dict, JSON-able: ``arms`` with lists by seed, ``controls``, ``differences``, ``chance``, ``signature``.
     """
     started = time.perf_counter()
+    runs = {(arm, seed): out / "runs" / f"{arm}-s{seed}" for seed in study.seeds for arm in study.arms}
+    cores = os.cpu_count() or 1
+    jobs = jobs or (1 if pick_device(device) != "cpu" else min(cores, len(runs)))
+    measured: dict[tuple[str, int], dict] = {}
+    with ProcessPoolExecutor(
+        jobs,
+        mp_context=get_context("spawn"),
+        initializer=torch.set_num_threads,
+        initargs=(max(1, cores // jobs),),
+    ) as pool:
+        waiting = {
+            pool.submit(run_arm, study, replace(study.arms[arm], seed=seed), run, device): (arm, seed)
+            for (arm, seed), run in runs.items()
+        }
+        for done in as_completed(waiting):
+            arm, seed = waiting[done]
+            row = measured[arm, seed] = done.result()
+            say(
+                f"{len(measured)} of {len(runs)}: {arm}, seed {seed}, mutual {study.k}-NN "
+                f"{row['mutual_knn']:.4f}, {row['seconds']:,.0f} s"
+            )
     arms: dict[str, dict] = {}
-    for name, config in study.arms.items():
-        rows = []
-        for seed in study.seeds:
-            run = out / "runs" / f"{name}-s{seed}"
-            train_arm(study, replace(config, seed=seed), run, device=device, say=say)
-            rows.append(measure_arm(study, run, seed))
-            say(f"{name}, seed {seed}: mutual {study.k}-NN {rows[-1]['mutual_knn']:.4f}")
-        arms[name] = {key: [row[key] for row in rows] for key in rows[0]}
-        arms[name]["first_seed_run"] = str(out / "runs" / f"{name}-s{study.seeds[0]}")
+    for arm in study.arms:
+        rows = [measured[arm, seed] for seed in study.seeds]
+        arms[arm] = {key: [row[key] for row in rows] for key in rows[0]}
+        arms[arm]["first_seed_run"] = str(runs[arm, study.seeds[0]])
     test, good = study.held_out["test"], arms["good"]
     result = {
         "title": study.title,
@@ -142,7 +171,7 @@ def run_study(
         "signature": good["signature"][0],
         "seeds": list(study.seeds),
         "arms": arms,
-        "controls": controls(study, Path(good["first_seed_run"]), good["layer"][0]),
+        "controls": controls(study, frozen, Path(good["first_seed_run"]), good["layer"][0]),
         "differences": {
             f"good - {other}": {key: difference(good[key], arms[other][key]) for key in COMPARED}
             for other in arms
@@ -155,13 +184,15 @@ def run_study(
     return result
 
 
-def train_arm(
-    study: Study, config: TrainConfig, run: Path, *, device: str, say: Callable[[str], None]
-) -> None:
-    """Train one arm unless it is finished, measuring its alignment along the way."""
-    if run.is_dir() and (run / "config.json").is_file() and is_finished(run, config):
-        say(f"{config.views}, seed {config.seed}: finished already")
-        return
+def run_arm(study: Study, config: TrainConfig, run: Path, device: str) -> dict:
+    """Train one arm unless it is finished already, and measure it."""
+    if not ((run / "config.json").is_file() and is_finished(run, config)):
+        train_arm(study, config, run, device)
+    return measure_arm(study, run, config.seed)
+
+
+def train_arm(study: Study, config: TrainConfig, run: Path, device: str) -> None:
+    """Train one arm, or go on where it was stopped, measuring its alignment along the way."""
     test = study.held_out["test"]
     chosen = test.one_each(config.seed)
     texts = [test.texts[index] for index in chosen]
@@ -173,12 +204,9 @@ def train_arm(
             return {}
         task.finish()
         encoder = as_encoder(task)
-        rows = encoder.encode(texts, ",".join(candidates(encoder)))
-        scores = [mutual_knn_score(neighbours(rows[:, i], study.k), images) for i in range(rows.shape[1])]
-        return {
-            "scenes_seen": done * config.batch,
-            "mutual_knn": dict(zip(candidates(encoder), scores, strict=True)),
-        }
+        rows = encoder.encode_layers(texts, candidates(encoder))
+        scores = {layer: overlap(matrix, images, study.k) for layer, matrix in rows.items()}
+        return {"scenes_seen": done * config.batch, "mutual_knn": scores}
 
     train_text(config, study.store, run, device=device, resume=shell_command(), probe=probe)
 
@@ -222,20 +250,23 @@ def candidates(encoder: Encoder) -> tuple[str, ...]:
     return (encoder.last, *encoder.layers[1:])
 
 
-def choose_layer(study: Study, encoder: Encoder, seed: int) -> str:
+def choose_layer(study: Study, encoder: TrainedTextEncoder, seed: int) -> str:
     """The layer with the highest mutual k-NN on the validation scenes."""
     val = study.held_out["val"]
     texts = [val.texts[index] for index in val.one_each(seed)]
     images = neighbours(val.images, study.k)
-    return max(
-        candidates(encoder),
-        key=lambda layer: mutual_knn_score(neighbours(encoder.encode(texts, layer), study.k), images),
-    )
+    rows = encoder.encode_layers(texts, candidates(encoder))
+    return max(rows, key=lambda layer: overlap(rows[layer], images, study.k))
 
 
 def neighbours(rows: np.ndarray, k: int) -> np.ndarray:
     """The k nearest rows of each row, prepared by the study's recipe."""
     return top_neighbours(prepare([Layer(rows)], RECIPE)[0].matrix(), k)
+
+
+def overlap(rows: np.ndarray, images: np.ndarray, k: int) -> float:
+    """Mutual k-NN of rows with the neighbour lists of the images."""
+    return float(mutual_knn(neighbours(rows, k), images).mean())
 
 
 def as_encoder(task: Task) -> TrainedTextEncoder:
@@ -244,8 +275,8 @@ def as_encoder(task: Task) -> TrainedTextEncoder:
     return TrainedTextEncoder(task.model, task.store.tokenizer, name="run:unfinished", causal=task.causal)
 
 
-def controls(study: Study, run: Path, layer: str) -> dict[str, dict]:
-    """What a study must be compared with: an encoder that saw nothing, words counted, and wrong pairs.
+def controls(study: Study, frozen: dict[str, Encoder], run: Path, layer: str) -> dict[str, dict]:
+    """What a study must be compared with: an encoder that saw nothing, frozen ones, and wrong pairs.
 
     Parameters
     ----------
@@ -255,16 +286,20 @@ def controls(study: Study, run: Path, layer: str) -> dict[str, dict]:
     task = TextTask(replace(study.arms["good"], seed=seed), study.store, torch.device("cpu"))
     task.prepare()
     untrained = as_encoder(task)
-    words = fit_bag_of_words(text for scene in study.train.scenes("train") for text in scene.texts)
     trained = load_text_encoder(run).encode(test.texts, layer)
     shuffled = np.random.default_rng([seed, 6]).permutation(len(trained))
     return {
         "untrained encoder": measure(
             study, untrained.encode(test.texts, choose_layer(study, untrained, seed)), seed
         ),
-        "bag of words": measure(study, words.encode(test.texts), seed),
+        **{name: measure(study, encoder.encode(test.texts), seed) for name, encoder in frozen.items()},
         "shuffled pairs": measure(study, trained[shuffled], seed),
     }
+
+
+def bag_of_words(source: Source) -> Encoder:
+    """Words counted: the baseline fitted on the training texts of a source."""
+    return fit_bag_of_words(text for scene in source.scenes("train") for text in scene.texts)
 
 
 def difference(first: list[float], second: list[float]) -> dict:

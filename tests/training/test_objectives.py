@@ -150,7 +150,7 @@ def test_vicreg_has_the_minimiser_of_theory():
 
 def test_next_token_by_hand():
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]]))
-    loss = next_token(logits, torch.tensor([0, 2]))
+    loss = next_token(logits, torch.eye(3), torch.tensor([0, 2]))
     assert loss.total.item() == pytest.approx((np.log(2) + np.log(10)) / 2)
     assert loss.terms["cross_entropy"].item() == loss.total.item()
 
@@ -211,4 +211,4 @@ def test_wrong_input_is_named():
     with pytest.raises(UsageError, match="two scenes"):
         view_shuffle_control(torch.zeros(2, 1, 4))
     with pytest.raises(UsageError, match=r"were \(5, 4\) and \(4,\)"):
-        next_token(torch.zeros(5, 4), torch.zeros(4, dtype=torch.long))
+        next_token(torch.zeros(5, 4), torch.zeros(3, 4), torch.zeros(4, dtype=torch.long))

@@ -53,7 +53,7 @@ def study(
     """
     from coview.data.readers import open_source
     from coview.report import study_table, write_report
-    from coview.study import HeldOut, Study, image_rows, load_arms, run_study
+    from coview.study import HeldOut, Study, bag_of_words, image_rows, load_arms, run_study
     from coview.training.train import open_store, token_cache
 
     say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr, flush=True)
@@ -66,13 +66,13 @@ def study(
         Study(
             title=f"{source} against {images}",
             store=open_store(train, configs["good"], None, token_cache(), progress=say),
-            train=train,
             held_out={split: HeldOut.of(held_out, split, rows[split]) for split in rows},
             arms=configs,
             seeds=tuple(range(seeds)),
             images=images,
         ),
         out,
+        frozen={"bag of words": bag_of_words(train)},
         device=device,
         say=say,
     )

@@ -1,7 +1,7 @@
 """The text encoders that coview trains, as they lie in a run folder: ``config.json``, weights, tokenizer."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,9 +39,12 @@ class TrainedTextEncoder(Encoder):
         self.published_layers = self.layers
         self.fingerprint = hash_weights(model, tokenizer.to_str(), causal)
 
-    @torch.inference_mode()
     def encode(self, items: Iterable[str], layers: str = "last") -> np.ndarray:
-        names = self.select(layers)
+        return self.arrange(self.encode_layers(items, self.select(layers)), layers)
+
+    @torch.inference_mode()
+    def encode_layers(self, items: Iterable[str], names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Rows of several layers, which may differ in width: float32 arrays (n, width) by name."""
         tokens, _ = encode(self.tokenizer, list(items), self.model.config.max_length)
         order = np.argsort([len(text) for text in tokens], kind="stable")
         widths = {name: self.width if name == self.last else self.model.config.width for name in names}
@@ -56,7 +59,7 @@ class TrainedTextEncoder(Encoder):
                     rows[name][chosen] = as_rows(pooled)
                 if name == self.layers[-1] and self.last in rows:
                     rows[self.last][chosen] = as_rows(self.model.head(pooled))
-        return self.arrange(rows, layers)
+        return rows
 
     def truncated(self, texts: list[str]) -> int:
         return encode(self.tokenizer, texts, self.model.config.max_length)[1]

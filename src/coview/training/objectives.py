@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 
 from coview.errors import UsageError
 from coview.training.distributed import Group, rows_of_all_ranks, sum_over_ranks
 from coview.training.sigreg import KNOTS, T_MAX, effective_weight, sigreg
+from coview.training.tied_head import tied_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,28 @@ def vicreg(z: torch.Tensor, *, penalty: float, group: Group = None) -> Loss:
     return Loss(distance + penalty * covariance, terms)
 
 
-def next_token(logits: torch.Tensor, targets: torch.Tensor, *, group: Group = None) -> Loss:
-    """Cross-entropy in nats, mean over tokens: logits (T, W) for a vocabulary of W and targets (T,).
+def next_token(
+    hidden: torch.Tensor, vocabulary: torch.Tensor, targets: torch.Tensor, *, group: Group = None
+) -> Loss:
+    """Cross-entropy of the next token in nats, mean over tokens, with the head tied to the word embeddings.
+
+    Parameters
+    ----------
+    hidden : Tensor of shape (T, W), of the tokens that have a next one
+    vocabulary : Tensor of shape (types, W)
+    targets : int64 Tensor of shape (T,)
 
     Returns
     -------
     Loss with term cross_entropy
     """
-    if logits.ndim != 2 or targets.shape != logits.shape[:1]:
+    if hidden.ndim != 2 or targets.shape != hidden.shape[:1]:
         raise UsageError(
-            f"logits (T, W) and targets (T,) were {tuple(logits.shape)} and {tuple(targets.shape)}."
+            f"hidden states need shape (T, W) and targets (T,); they were {tuple(hidden.shape)} and "
+            f"{tuple(targets.shape)}."
         )
-    tokens = rows_of_all_ranks(len(targets), group, logits.device)
-    total = sum_over_ranks(F.cross_entropy(logits.float(), targets, reduction="sum"), group) / tokens
+    tokens = sum_over_ranks(torch.tensor(len(targets), dtype=torch.float64, device=hidden.device), group)
+    total = sum_over_ranks(tied_cross_entropy(hidden, vocabulary, targets), group) / tokens.item()
     return Loss(total, {"cross_entropy": total.detach()})
 
 

@@ -12,7 +12,7 @@ from coview.data.views import draw_views, usable_scenes
 from coview.encoders.text import PackedTokens, TextEncoder, TextEncoderConfig, pack
 from coview.errors import InputError
 from coview.training.objectives import next_token
-from coview.training.task import WHITENING_SCENES, Outcome, autocast, jepa_loss, whiten
+from coview.training.task import WHITENING_SCENES, Outcome, autocast, check_sizes, jepa_loss, whiten
 
 
 class TextTask:
@@ -30,20 +30,23 @@ class TextTask:
                 where=str(store.meta.get("source", "")),
                 hint="Give more texts a scene, lower --views-per-scene, or train with --views bad.",
             )
+        self.fewest = int(counts[self.scenes].min())
         torch.manual_seed(config.seed)  # initial weights only; nothing after this draws from it
         shape = TextEncoderConfig.of_size(
             config.size, store.meta["vocabulary"], max_length=config.max_length, output=config.output
         )
+        check_sizes(config, scenes=len(self.scenes), width=shape.width)
         self.model = TextEncoder(shape).to(device)
         self.causal = config.views == "next-token"
 
-    def tokens(self, step: int, kind: str | None = None) -> PackedTokens:
+    def tokens(self, step: int, *, unmasked: bool = False) -> PackedTokens:
+        """The texts of one step; with `unmasked` as many as every scene has, none of them masked."""
         config = self.config
         texts = draw_views(
             self.store,
             self.scenes,
-            kind or config.views,
-            views=config.views_per_scene,
+            "good" if unmasked else config.views,
+            views=min(config.views_per_scene, self.fewest) if unmasked else config.views_per_scene,
             batch=config.batch,
             seed=config.seed,
             step=step,
@@ -58,8 +61,8 @@ class TextTask:
         if self.causal:
             seen, targets = shifted(tokens)
             with autocast(config, self.device):
-                logits = hidden[seen] @ self.model.embeddings.word_embeddings.weight.T  # the head is tied
-            return Outcome(next_token(logits, targets), len(tokens.ids))
+                words = self.model.embeddings.word_embeddings.weight  # the head is tied
+                return Outcome(next_token(hidden[seen], words, targets), len(tokens.ids))
         pooled = self.model.pool(hidden.float(), tokens)
         z = self.model.head(pooled).view(config.views_per_scene, config.batch, -1)
         return Outcome(jepa_loss(z, config, step), len(tokens.ids), z)
@@ -82,8 +85,10 @@ class TextTask:
     def _sample(self) -> Tensor:
         """Pooled embeddings of unmasked training texts, shape (texts, width)."""
         steps = -(-WHITENING_SCENES // self.config.batch)
-        batches = [self.tokens(step, kind=None if self.causal else "good") for step in range(steps)]
-        return torch.cat([self.model.pool(self.model(tokens, causal=self.causal), tokens) for tokens in batches])
+        batches = [self.tokens(step, unmasked=True) for step in range(steps)]
+        return torch.cat(
+            [self.model.pool(self.model(tokens, causal=self.causal), tokens) for tokens in batches]
+        )
 
 
 def shifted(tokens: PackedTokens) -> tuple[Tensor, Tensor]:
