@@ -32,7 +32,7 @@ ALONE = {"sampled": 100_000, "null": 1024, "unbiased": 20_000}
 
 
 def features(rows: int, layers: int, side: int) -> np.ndarray:
-    """Noisy views of a latent of 16 dimensions, shape (rows, layers, WIDTH), or (rows, WIDTH) for one layer."""
+    """Noisy views of a latent of 16 dimensions: (rows, layers, WIDTH), or (rows, WIDTH) for one layer."""
     latent = np.random.default_rng(0).standard_normal((rows, 16), dtype=np.float32)
     stack = np.empty((rows, layers, WIDTH), dtype=np.float32)
     for layer in range(layers):
@@ -66,9 +66,7 @@ def plain_sweep(x, y) -> float:
         limit = torch.quantile(stack.abs().flatten(1), 0.95, dim=1).mean()
         clipped.append(stack.clamp(-limit, limit))
     a, b = clipped
-    return max(
-        plain_mutual_knn(a[:, i], b[:, j]) for i in range(a.shape[1]) for j in range(b.shape[1])
-    )
+    return max(plain_mutual_knn(a[:, i], b[:, j]) for i in range(a.shape[1]) for j in range(b.shape[1]))
 
 
 def plain_unbiased_cka(x, y) -> float:
@@ -142,7 +140,8 @@ def timed(measure) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--job", nargs="+", default=[*AGAINST_PLAIN, *ALONE], choices=[*AGAINST_PLAIN, *ALONE])
+    every = [*AGAINST_PLAIN, *ALONE]
+    parser.add_argument("--job", nargs="+", default=every, choices=every)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--worker", choices=["plain", "ours", "with_errors"], help=argparse.SUPPRESS)
     options = parser.parse_args()

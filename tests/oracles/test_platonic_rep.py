@@ -148,7 +148,7 @@ def test_exact_values_of_other_packages(oracle):
 
 
 def test_edge_cases_are_right_where_the_oracle_is_not(oracle):
-    """What its functions returned: 1.0 for k >= N, NaN for k = 0, scores for NaN rows, 0.0 at other scales."""
+    """Its functions returned 1.0 for k >= N, NaN for k = 0, scores for NaN rows, 0.0 at other scales."""
     from coview.errors import InputError, UsageError
 
     X, Y = (np.random.default_rng(seed).standard_normal((64, 16)).astype(np.float32) for seed in (0, 1))

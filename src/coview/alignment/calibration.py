@@ -1,8 +1,8 @@
 """What an alignment number is worth: chance, exact null moments, permutations, errors and corrections.
 
-Nothing here knows a metric. A permutation is an array of N indices that re-pairs the rows of one side; a split
-is a pair of index arrays. Both are pure functions of (seed, number), so that two measurements of the same rows
-share them and can be compared in pairs.
+Nothing here knows a metric. A permutation is an array of N indices that re-pairs the rows of one side; a
+split is a pair of index arrays. Both are pure functions of (seed, number), so that two measurements of the
+same rows share them and can be compared in pairs.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ def overlap_chance(k: int, n: int, groups: np.ndarray | None = None) -> float:
 def overlap_null_moments(ids_x: np.ndarray, ids_y: np.ndarray) -> tuple[float, float]:
     """Exact mean and standard deviation of the k-NN overlap over all N! re-pairings of the rows, in O(Nk).
 
-    The overlap is (1/Nk) sum_ij A_ij B_p(i)p(j) for the 0/1 neighbour matrices. Its second moment is a sum over
-    the ways two edges can share rows (Mantel 1967); each needs only in-degrees and reciprocal edges.
+    The overlap is (1/Nk) sum_ij A_ij B_p(i)p(j) for the 0/1 neighbour matrices. Its second moment is a sum
+    over the ways two edges can share rows (Mantel 1967); each needs only in-degrees and reciprocal edges.
 
     Parameters
     ----------

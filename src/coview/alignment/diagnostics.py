@@ -1,4 +1,4 @@
-"""What one space looks like, to read its alignment with: hubs, ties, duplicates, a common mean, dimensions."""
+"""What one space looks like, to read its alignment with: hubs, ties, duplicates, mean, dimensions."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Diagnostics:
     duplicate_share : float, rows identical to an earlier one
     max_in_degree : int, or None without neighbours; how many lists the most popular row is in
     in_degree_skew : float, or None; far above 0 means hubs
-    tie_share : float, or None; rows whose k-th and next neighbour are equally near, so that the tie rule decides
+    tie_share : float, or None; rows whose k-th and next neighbour are equally near: the tie rule decides
     """
 
     mean_cosine: float

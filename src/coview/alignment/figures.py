@@ -1,4 +1,4 @@
-"""Heat maps of scores and curves against the sample size, as SVG and PNG. Matplotlib is imported only here."""
+"""Heat maps of scores and curves against the sample size, as SVG and PNG."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def gpu_of(X) -> Any:
-    """The device of a PyTorch tensor on an accelerator, or of the tensor behind a layer; None for all else."""
+    """The device of a PyTorch tensor on an accelerator, or of the one behind a layer; else None."""
     while hasattr(X, "source"):
         X = X.source
     device = getattr(X, "device", None)

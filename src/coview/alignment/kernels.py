@@ -1,12 +1,13 @@
 """Centred kernel alignment (CKA), biased and unbiased, with linear and Gaussian kernels.
 
-CKA is HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)). The biased HSIC is tr(KHLH) (Kornblith et al. 2019); it is far
-from zero for unrelated features with more dimensions than samples, about sqrt(dx dy / ((n + dx)(n + dy))). The
-unbiased one (Song et al. 2012) has mean exactly zero over all re-pairings and may be negative.
+CKA is HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)). The biased HSIC is tr(KHLH) (Kornblith et al. 2019); it is
+far from zero for unrelated features with more dimensions than samples, about
+sqrt(dx dy / ((n + dx)(n + dy))). The unbiased one (Song et al. 2012) has mean exactly zero over all
+re-pairings and may be negative.
 
-Nothing is added to denominators, so that the scale of the features does not matter; features are centred first
-and sums are kept in double precision, so that a common offset does not matter either. Linear CKA of many rows
-goes through products of features, X'Y, and never holds an N x N matrix.
+Nothing is added to denominators, so that the scale of the features does not matter; features are centred
+first and sums are kept in double precision, so that a common offset does not matter either. Linear CKA of
+many rows goes through products of features, X'Y, and never holds an N x N matrix.
 """
 
 from dataclasses import dataclass, replace
@@ -196,7 +197,7 @@ def squared_distances(rows: np.ndarray) -> np.ndarray:
 
 
 def cka_chance(x: Gram | Features, y: Gram | Features) -> float:
-    """Exact mean over all re-pairings: 0 unbiased, tr(K) tr(L) / ((n - 1) |K| |L|) biased (centred kernels)."""
+    """Exact mean over all re-pairings: 0 if unbiased, else tr(K) tr(L) / ((n - 1) |K| |L|) of centred K, L."""
     return 0.0 if x.unbiased else x.trace * y.trace / ((len(x) - 1) * x.norm * y.norm)
 
 

@@ -1,4 +1,4 @@
-"""Many encoders at once: all pairs from one search for neighbours each, and how scores grow with the sample."""
+"""Many encoders at once, from one search for neighbours each; and how scores move with the sample."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ class AlignmentTable:
     names : tuple of M str
     pairs : dict of (i, j), i < j, to Alignment; the row encoder is the first side
     scores, errors : ndarrays of shape (M, M), symmetric; the diagonal is a space against itself
-    adjusted_p : ndarray of shape (M, M), p-values adjusted for the number of pairs (Benjamini-Hochberg); NaN on
-        the diagonal and without permutations
+    adjusted_p : ndarray of shape (M, M), p adjusted for the number of pairs (Benjamini-Hochberg); NaN on the
+        diagonal and without permutations
     """
 
     names: tuple[str, ...]
@@ -95,8 +95,8 @@ def alignment_curve(
 ) -> dict[str, list[CurvePoint]]:
     """How the score moves with the number of samples, at fixed k and at k a fixed share of n.
 
-    At fixed k a score falls as the sample grows, because k neighbours reach less far; at a fixed share of n it
-    hardly moves. Both belong in a report.
+    At fixed k a score falls as the sample grows, because k neighbours reach less far; at a fixed share of n
+    it hardly moves. Both belong in a report.
 
     Parameters
     ----------

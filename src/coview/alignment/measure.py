@@ -84,21 +84,21 @@ class Alignment:
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the null of unrelated spaces is rejected at 5 %, one-sided; without a null, unknown: False."""
+        """Whether the null of unrelated spaces is rejected at 5 %, one-sided; False where that is unknown."""
         if self.p is not None:
             return self.p <= 0.05
         return self.z is not None and self.z > 1.645
 
     @property
     def calibrated(self) -> float | None:
-        """Zero within the null, one when perfect (`calibration.calibrated_score`); None without permutations."""
+        """Zero within the null, one when perfect (see `calibrated_score`); None without permutations."""
         if not len(self.null):
             return None
         return calibration.calibrated_score(self.score, self.null, perfect=self.perfect)
 
     @property
     def adjusted(self) -> float:
-        """(score - null mean) / (perfect - null mean), unclipped and linear; the null of the same statistic."""
+        """(score - null mean) / (perfect - null mean), unclipped and linear."""
         mean = float(self.null.mean()) if len(self.null) else self.chance
         return calibration.adjusted_score(self.score, mean, self.perfect)
 
@@ -189,8 +189,8 @@ class Plan:
     Parameters
     ----------
     metric
-        What to measure: mutual_knn, unbiased_cka, cka, unbiased_cka_rbf, cka_rbf, cknna, svcca, procrustes, rsa,
-        cycle_knn, lcs_knn or edit_distance_knn.
+        What to measure: mutual_knn, unbiased_cka, cka, unbiased_cka_rbf, cka_rbf, cknna, svcca, procrustes,
+        rsa, cycle_knn, lcs_knn or edit_distance_knn.
     recipe
         Preparation: center, prh, prh-exact or raw.
     layers

@@ -1,7 +1,7 @@
 """The metrics, by name, behind one shape: summarise a layer once, compare two summaries many times.
 
-A summary can be asked for some of its rows in another order (`rows(index)`); permutation nulls and half-splits
-need nothing else, whatever the metric.
+A summary can be asked for some of its rows in another order (`rows(index)`); permutation nulls and
+half-splits need nothing else, whatever the metric.
 """
 
 from collections.abc import Callable

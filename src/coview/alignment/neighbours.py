@@ -1,8 +1,8 @@
 """The k nearest neighbours of every row: exact, blockwise, deterministic, in memory that grows as N, not N².
 
 The lists are those of double precision, whatever the storage type, the block size or the number of threads.
-Equal similarities are ordered by the lower index. A row never lists itself: it is excluded by its index, not by
-its place in the list, so that exact duplicates keep each other.
+Equal similarities are ordered by the lower index. A row never lists itself: it is excluded by its index,
+not by its place in the list, so that exact duplicates keep each other.
 """
 
 from dataclasses import dataclass, replace
@@ -107,8 +107,8 @@ class NeighbourLists:
     def rows(self, index: np.ndarray) -> "NeighbourLists":
         """The lists of these rows in this order, among these rows only.
 
-        Equal to a new search over the chosen rows, as long as `depth` is large enough (see `half_depth`). With
-        sampled queries the gallery stays whole.
+        Equal to a new search over the chosen rows, as long as `depth` is large enough (see `half_depth`).
+        With sampled queries the gallery stays whole.
         """
         if self.queries is not None:
             return self._queries_exchanged(index)
@@ -132,8 +132,8 @@ class NeighbourLists:
 def half_depth(k: int, n: int, largest_group: int = 1) -> int:
     """How deep lists must be for a random half of the rows to hold k of them, all but surely.
 
-    Of `depth` neighbours a half holds depth/2 on average with a standard deviation of sqrt(depth)/2; members of
-    a group are kept or lost together.
+    Of `depth` neighbours a half holds depth/2 on average with a standard deviation of sqrt(depth)/2;
+    members of a group are kept or lost together.
     """
     units = -(-k // largest_group)
     depth = largest_group * (2 * units + int(8 * units**0.5) + 8)

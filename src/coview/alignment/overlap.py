@@ -1,7 +1,7 @@
 """Metrics on neighbour lists. Each returns one number a row; the score is their mean.
 
-All take ranked lists of shape (N, k), as `top_neighbours` returns them: row i holds the neighbours of sample i
-in that space, the most similar first.
+All take ranked lists of shape (N, k), as `top_neighbours` returns them: row i holds the neighbours of
+sample i in that space, the most similar first.
 """
 
 import numpy as np

@@ -138,8 +138,8 @@ def percentile_by_sample(layers: list, quantile: float = CLIP_QUANTILE) -> float
 def percentile_of_all(layers: list, quantile: float = CLIP_QUANTILE) -> float:
     """Of all absolute entries in order, entry number int(quantile * size), in two passes and constant memory.
 
-    Non-negative single precision numbers are ordered as their bit patterns: the first pass counts the upper 16
-    bits, the second the lower 16 bits of the numbers that share the upper ones of the entry sought.
+    Non-negative single precision numbers are ordered as their bit patterns: the first pass counts the upper
+    16 bits, the second the lower 16 bits of the numbers that share the upper ones of the entry sought.
     """
     size = sum(layer.shape[0] * layer.shape[1] for layer in layers)
     rank = min(int(quantile * size), size - 1)

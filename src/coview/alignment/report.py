@@ -240,7 +240,8 @@ def compare_words(result: dict, a: str, b: str) -> str:
         [
             f"{a}  {result['scores'][0]:.4f}",
             f"{b}  {result['scores'][1]:.4f}",
-            f"difference {difference:+.4f} ± {result['stderr']:.4f}   95 % [{low:+.4f}, {high:+.4f}]   ({how})",
+            f"difference {difference:+.4f} ± {result['stderr']:.4f}   "
+            f"95 % [{low:+.4f}, {high:+.4f}]   ({how})",
             verdict,
             *doubt,
             result["signature"],

@@ -10,8 +10,8 @@ QUERIES_AT_ONCE = 1024
 def caption_retrieval(Z, scene, *, seed: int = 0) -> float:
     """Recall at 1 of caption-to-caption retrieval by cosine.
 
-    One caption of every scene is the query, another is in the gallery, both drawn by seed; scenes with a single
-    caption take no part. Chance is 1 / (number of scenes). Ties count as their expected share.
+    One caption of every scene is the query, another is in the gallery, both drawn by seed; scenes with a
+    single caption take no part. Chance is 1 / (number of scenes). Ties count as their expected share.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def similarity(X, left: np.ndarray, right: np.ndarray, metric: str = "cosine") -
 
 
 def first_of_duplicates(X, block: int = ROWS_AT_ONCE) -> np.ndarray:
-    """For each row the index of the first row with identical values; equal to arange(N) without duplicates."""
+    """For each row the index of the first row with identical values; arange(N) without duplicates."""
     n = X.shape[0]
     first = np.arange(n)
     sums = np.concatenate([read_rows(X, slice(s, s + block)).sum(axis=1) for s in range(0, n, block)])

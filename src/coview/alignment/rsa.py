@@ -1,4 +1,4 @@
-"""Representational similarity analysis: do two spaces order the pairs of samples alike? (Kriegeskorte 2008)"""
+"""Representational similarity analysis (Kriegeskorte 2008): do two spaces order pairs of rows alike?"""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from coview.errors import InputError
 
 @dataclass(frozen=True)
 class Dissimilarities:
-    """Ranks of the distances of all pairs of rows, centred and of unit length, as a symmetric matrix (N, N)."""
+    """Ranks of the distances of all pairs of rows, centred, of unit length, as a symmetric (N, N)."""
 
     ranks: np.ndarray
 

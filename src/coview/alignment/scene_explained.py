@@ -59,8 +59,8 @@ def scene_explained_fraction(
         Scenes with one row count between scenes and not within them.
     estimator : "anova" (unbiased numerator and denominator) or "naive" (SSB / SST)
     whiten : False or "crossfit"
-        "crossfit" whitens by the covariance of the other half of the scenes, both ways, and averages; in-sample
-        whitening is badly biased unless there are many more scenes than dimensions.
+        "crossfit" whitens by the covariance of the other half of the scenes, both ways, and averages;
+        in-sample whitening is badly biased unless there are many more scenes than dimensions.
     ci : float, optional
         Confidence level, such as 0.95, of a percentile interval from resampling scenes.
     resamples, seed : int

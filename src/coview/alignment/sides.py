@@ -1,4 +1,4 @@
-"""From what a user has (arrays, stacks, lists of layers, embeddings) to the summaries that metrics compare."""
+"""From what a user has (arrays, stacks, lists of layers, embeddings) to what metrics compare."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from coview.embeddings import Embeddings
 from coview.errors import InputError
 from coview.pairing import Pairs, Rows, pair
 
-# A side is a list of alternatives (one, or one for each caption of a scene); each is a list of layer summaries.
+# A side is a list of alternatives (one, or one for each caption of a scene), each a list of layer summaries.
 Side = list[list]
 
 
@@ -69,7 +69,7 @@ def summarise(layers: list[list[Layer]], metric: Metric, settings: Settings) -> 
 
 
 def split_layers(rows: Rows) -> tuple[list[Layer], bool]:
-    """Layers of a matrix (N, D), a stack (N, L, D) or a list of matrices, and whether they came as a stack."""
+    """Layers of a matrix (N, D), a stack (N, L, D) or a list of matrices; and whether they are a stack."""
     matrix = rows.matrix
     if isinstance(matrix, list):
         return [Layer(layer, order=rows.order) for layer in matrix], False

@@ -88,8 +88,9 @@ class Shape:
 def svcca(X, Y, *, components: int = 10) -> float:
     """Mean canonical correlation of the main directions of two feature matrices (Raghu et al. 2017).
 
-    Columns are standardised, the `components` largest singular directions kept; exact, without the randomness of
-    truncated solvers. Unrelated features score about sqrt(components / N), and 1 once components reach N - 1.
+    Columns are standardised, the `components` largest singular directions kept; exact, without the
+    randomness of truncated solvers. Unrelated features score about sqrt(components / N), and 1 once
+    components reach N - 1.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def procrustes(X, Y) -> float:
     """Procrustes similarity of two feature matrices, |X'Y|_* / (|X| |Y|) after centring, between 0 and 1.
 
     1 when a rotation and a scale carry one onto the other; 1 - similarity is half the squared distance that
-    remains, at unit size. Widths may differ. Far from zero for unrelated features when D is not small against N.
+    remains, at unit size. Widths may differ. Far from zero for unrelated features unless D is small against N.
     """
     x, y = (Shape.of(Layer(np.asarray(side))) for side in (X, Y))
     return x.compare(y)
