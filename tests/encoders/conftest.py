@@ -1,10 +1,14 @@
 """Sources in memory, of texts and of images."""
 
+import os
+
 import numpy as np
 import pytest
 from doubles import MemorySource
 
 from coview.data.scenes import Scene
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before any hub library is imported: no test asks a hub
 
 
 @pytest.fixture
