@@ -74,6 +74,22 @@ def test_what_stands_in_front_hides_what_stands_behind():
     assert blue < alone
 
 
+def test_no_object_is_hidden():
+    """Whichever object is repainted, the painting changes."""
+    seen = []
+    for index in range(80):
+        scene = make_scene(0, index)
+        before = paint(scene, 0, STILL).astype(int)
+        for i, thing in enumerate(scene.objects):
+            other = replace(
+                thing, colour="black" if thing.colour in ("white", "yellow", "orange") else "white"
+            )
+            objects = (*scene.objects[:i], other, *scene.objects[i + 1 :])
+            change = np.abs(paint(replace(scene, objects=objects), 0, STILL) - before).max(2)
+            seen.append((change > 20).sum())
+    assert min(seen) > 10
+
+
 def test_a_pile_moves_as_one():
     scene = a_scene(an_object(shape="tin", colour="blue", size="large"), an_object(colour="red", on=0))
     swaying = replace(STILL, pose=2.0)

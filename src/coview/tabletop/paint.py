@@ -32,7 +32,7 @@ PIGMENTS = {
     "white": (0.94, 0.94, 0.92),
     "black": (0.11, 0.11, 0.13),
 }
-_HEIGHTS = {"small": 15.0, "medium": 22.0, "large": 30.0}  # in pixels at the front of the table
+_HEIGHTS = {"small": 16.0, "medium": 25.0, "large": 34.0}  # in pixels at the front of the table
 _LIGHTS = {  # colour of the light, share of it that comes from everywhere
     "daylight": ((1.04, 1.03, 1.0), 0.55),
     "sunset": ((1.16, 0.86, 0.68), 0.45),
@@ -162,7 +162,7 @@ def _window(left: float, top: float, right: float, bottom: float) -> tuple[slice
 
 def _add_shadow(canvas: np.ndarray, pose: _Pose, camera: _Camera, light: _Light) -> None:
     x, y, scale = _foot(pose, camera)
-    radius = 9.0 * scale * pose.size
+    radius = 10.0 * scale * pose.size
     x -= light.direction[0] * radius * 0.7
     box = _window(x - 2 * radius, y - radius, x + 2 * radius, y + radius)
     across, down = (_PIXELS[:, box[1]] - x) / radius, (_PIXELS.T[box[0]] - y + 0.5) / (radius * 0.38)

@@ -68,7 +68,8 @@ _HABITS = {
         "light": ("sunset", "moonlight"),
     },
 }
-_HABIT_STRENGTH = 0.65  # probability that an attribute follows the place's habit
+# Probability that an attribute follows the place's habit.
+_HABIT_STRENGTH = {"surface": 0.85, "light": 0.85, "shape": 0.65, "colour": 0.65, "material": 0.65}
 _COLUMNS, _ROWS = (-0.62, 0.0, 0.62), (0.15, 0.85)  # where objects may stand; left to right, front to back
 _SLOT_JITTER = 0.08
 _APART = 0.35  # least distance at which a relation of position holds
@@ -255,11 +256,14 @@ def make_scene(seed: int, index: int) -> TableScene:
     habits = _HABITS[place]
 
     def choose(field: str, values: tuple[str, ...]) -> str:
-        return dice.pick(habits[field] if dice.chance(_HABIT_STRENGTH) else values)
+        return dice.pick(habits[field] if dice.chance(_HABIT_STRENGTH[field]) else values)
 
     surface, light = choose("surface", SURFACES), choose("light", LIGHTS)
     count = dice.pick((1, 1, 2, 2, 2, 3, 3, 4))
     slots = dice.shuffled([(x, depth) for x in _COLUMNS for depth in _ROWS])
+    front, back = _ROWS
+    if slots[0][1] == front:
+        slots.remove((slots[0][0], back))  # the largest object would hide what stands right behind it
     objects: list[TableObject] = []
     looks: set[tuple[str, str]] = set()
     while len(objects) < count:
