@@ -56,13 +56,14 @@ def test_unknown_values_are_dashes(result):
 
 
 def test_verdict_of_a_win_in_every_seed(result):
-    first, second, third = verdicts(result)
+    first, second, third, fourth = verdicts(result)
     assert first == "good is 1.6 times bad and 2.0 times next-token in mutual 10-NN, in every seed."
     assert (
-        second == "good has the larger scene-explained fraction, 0.804 against 0.661 for bad and 0.608 for "
-        "next-token, in every seed."
+        second == "good has the larger scene-explained fraction, 0.8041 against 0.6606 for bad and "
+        "0.6078 for next-token, in every seed."
     )
-    assert third.startswith("Every arm is above chance in every seed (smallest z ")
+    assert third == "good beats every control in mutual 10-NN."
+    assert fourth.startswith("Every arm is above chance in every seed (smallest z ")
 
 
 def test_one_seed_lost_is_said(result):
@@ -70,8 +71,24 @@ def test_one_seed_lost_is_said(result):
     bad[1] = result["arms"]["good"]["mutual_knn"][1]  # a tie is no win
     sentences = verdicts(result)
     assert sentences[0] == "good is 2.0 times next-token in mutual 10-NN, in every seed."
-    assert sentences[1].startswith("good is not above bad in every seed in mutual 10-NN: 0.1247 against ")
-    assert sentences[1].endswith("above in 2 of 3.")
+    assert (
+        sentences[1] == f"good is above bad in mutual 10-NN in 2 of 3 seeds: 0.1247 against {mean(bad):.4f}."
+    )
+
+
+def test_an_arm_that_wins_nowhere_is_said_to(result_of):
+    result = result_of([0])
+    result["arms"]["bad"]["scene_explained_fraction"] = [0.9]
+    score = mean(result["arms"]["good"]["scene_explained_fraction"])
+    assert (
+        f"good is above bad in scene-explained fraction in none of 1 seed: {score:.4f} against 0.9000."
+        in (verdicts(result))
+    )
+
+
+def test_a_control_that_is_not_beaten_is_named(result):
+    result["controls"]["bag of words"]["mutual_knn"] = 0.2
+    assert "good does not beat these controls in mutual 10-NN: bag of words 0.2000." in verdicts(result)
 
 
 def test_an_interval_over_seeds_that_holds_0_is_said(result):

@@ -74,9 +74,10 @@ def write_report(result: dict, path: str | Path) -> None:
     write_text(path, page)
 
 
-def many(values: int | list[int]) -> str:
-    """A count, or the mean of one by seed, with commas."""
-    return f"{round(text.mean(values) or 0) if isinstance(values, list) else values:,}"
+def many(values: int | list[int] | None) -> str:
+    """A count, or the mean of one by seed, with commas; a dash where it is not known."""
+    count = text.mean(values) if isinstance(values, list) else values
+    return text.ABSENT if count is None else f"{round(count):,}"
 
 
 def scenes_to_look_at(examples: dict | None) -> list[tuple[str, list[str]]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 WIDTH = 100
 SEEDS_A_LINE = 3
+SURE = 1.645  # z at which chance is rejected at 5 %, one-sided
 ABSENT = "-"
 
 
@@ -41,50 +42,66 @@ def study_table(result: dict) -> str:
 
 
 def verdicts(result: dict) -> list[str]:
-    """What came out, a sentence each: good against the other arms in both measures, arms against chance.
+    """What came out, a sentence each: good against the other arms in both measures, controls, chance.
 
-    No more is said than the seeds show: an arm that good does not beat in every seed is named with the count.
+    No more is said than the seeds show: an arm that good does not beat in every seed is named with the count,
+    a control that good does not beat with its score.
     """
-    arms, count = result["arms"], len(result["seeds"])
-    others = [name for name in arms if name != "good"]
     labels = {
         "mutual_knn": f"mutual {result['k']}-NN",
         "scene_explained_fraction": "scene-explained fraction",
     }
-    scope = "in every seed" if count > 1 else "in the one seed that was run"
     sentences = []
-    for (key, label), digits in zip(labels.items(), (4, 3), strict=True):
-        good = arms["good"][key]
-        beaten = [name for name in others if wins(good, arms[name][key]) == count]
-        if beaten and key == "mutual_knn":
-            times = [f"{_times(good, arms[name][key])} {name}" for name in beaten]
-            sentences.append(f"good is {' and '.join(times)} in {label}, {scope}.")
-        elif beaten:
-            against = [f"{number(mean(arms[name][key]), digits)} for {name}" for name in beaten]
-            sentences.append(
-                f"good has the larger {label}, {number(mean(good), digits)} against {' and '.join(against)}, "
-                f"{scope}."
-            )
-        sentences += [
-            f"good is not above {name} in every seed in {label}: {number(mean(good), digits)} against "
-            f"{number(mean(arms[name][key]), digits)}, above in {wins(good, arms[name][key])} of {count}."
-            for name in others
-            if name not in beaten
-        ]
-
+    for key, label in labels.items():
+        sentences += _against_arms(result["arms"], key, label, _scope(result))
     for name, difference in result["differences"].items():
         for key, label in labels.items():
             low, high = difference[key]["low"], difference[key]["high"]
             if low is not None and low <= 0 <= high:
                 sentences.append(f"Over seeds, the 95 % interval of {name} in {label} holds 0.")
+    return [*sentences, *_against_controls(result, labels["mutual_knn"]), _against_chance(result)]
 
-    lowest = {name: min(arm["z"]) for name, arm in arms.items()}
-    at_chance = [f"{name} (z {z:.1f})" for name, z in lowest.items() if z < 1.645]
-    if at_chance:
-        sentences.append(f"Not above chance in every seed: {', '.join(at_chance)}.")
-    else:
-        sentences.append(f"Every arm is above chance {scope} (smallest z {min(lowest.values()):.1f}).")
+
+def _scope(result: dict) -> str:
+    return "in every seed" if len(result["seeds"]) > 1 else "in the one seed that was run"
+
+
+def _against_arms(arms: dict, key: str, label: str, scope: str) -> list[str]:
+    good, others = arms["good"][key], [name for name in arms if name != "good"]
+    won = {name: wins(good, arms[name][key]) for name in others}
+    beaten = [name for name in others if won[name] == len(good)]
+    sentences = []
+    if beaten and key == "mutual_knn":
+        times = [f"{_times(good, arms[name][key])} {name}" for name in beaten]
+        sentences.append(f"good is {' and '.join(times)} in {label}, {scope}.")
+    elif beaten:
+        against = " and ".join(f"{number(mean(arms[name][key]))} for {name}" for name in beaten)
+        sentences.append(f"good has the larger {label}, {number(mean(good))} against {against}, {scope}.")
+    for name in others:
+        if name not in beaten:
+            how = f"in {won[name] or 'none'} of {len(good)} seed{'s' if len(good) > 1 else ''}"
+            scores = f"{number(mean(good))} against {number(mean(arms[name][key]))}"
+            sentences.append(f"good is above {name} in {label} {how}: {scores}.")
     return sentences
+
+
+def _against_controls(result: dict, label: str) -> list[str]:
+    good = mean(result["arms"]["good"]["mutual_knn"]) or 0.0
+    scores = {name: control.get("mutual_knn") for name, control in result["controls"].items()}
+    unbeaten = [
+        f"{name} {score:.4f}" for name, score in scores.items() if score is not None and score >= good
+    ]
+    if unbeaten:
+        return [f"good does not beat these controls in {label}: {', '.join(unbeaten)}."]
+    return [f"good beats every control in {label}."] if scores else []
+
+
+def _against_chance(result: dict) -> str:
+    lowest = {name: min(arm["z"]) for name, arm in result["arms"].items()}
+    at_chance = [f"{name} (z {z:.1f})" for name, z in lowest.items() if z < SURE]
+    if at_chance:
+        return f"Not above chance {_scope(result)}: {', '.join(at_chance)}."
+    return f"Every arm is above chance {_scope(result)} (smallest z {min(lowest.values()):.1f})."
 
 
 def wins(first: Sequence[float], second: Sequence[float]) -> int:
