@@ -200,5 +200,10 @@ def test_unknown_names():
         align(X, Y, metric="mutualknn")
     with pytest.raises(UsageError, match="cosine"):
         align(X, Y, similarity="cosin")
+    with pytest.raises(UsageError, match="cosine"):
+        align(X, Y, metric="rsa", similarity="cosin")
+    for option in ({"permutations": -1}, {"splits": -1}, {"components": 0}, {"queries": 0}, {"sigma": 0.0}):
+        with pytest.raises(UsageError, match="makes no sense"):
+            align(X, Y, **option)
     with pytest.raises(InputError, match="39 groups for 40 rows"):
         align(X, Y, groups=range(39))

@@ -197,7 +197,7 @@ def squared_distances(rows: np.ndarray) -> np.ndarray:
 
 
 def cka_chance(x: Gram | Features, y: Gram | Features) -> float:
-    """Exact mean over all re-pairings: 0 if unbiased, else tr(K) tr(L) / ((n - 1) |K| |L|) of centred K, L."""
+    """Exact mean over all re-pairings: 0 if unbiased, else tr(K) tr(L) / ((n - 1) |K| |L|), centred."""
     return 0.0 if x.unbiased else x.trace * y.trace / ((len(x) - 1) * x.norm * y.norm)
 
 

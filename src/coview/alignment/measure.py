@@ -1,7 +1,7 @@
 """`align`: one call from two sets of embeddings to a score, its chance level, its error and its signature."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from coview.alignment.layers import (
     score_matrix,
 )
 from coview.alignment.metrics import METRICS, Metric, Settings
-from coview.alignment.neighbours import require_k
+from coview.alignment.neighbours import SIMILARITIES, require_k
 from coview.alignment.sides import Side, pair_any, prepared_layers, sample_queries, summarise
 from coview.alignment.signature import format_signature
 from coview.errors import UsageError, did_you_mean
@@ -57,6 +57,7 @@ class Alignment:
     halves : ndarray of shape (splits, 2), scores of random halves at the chosen layers
     perfect : float, the score of identical spaces
     notes : tuple of str
+    diagnostics : Diagnostics of both sides at the chosen layers, where asked for
     """
 
     score: float
@@ -76,6 +77,7 @@ class Alignment:
     halves: np.ndarray
     perfect: float = 1.0
     notes: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostics, Diagnostics] | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -164,22 +166,29 @@ def align(
     """
     pairs = pair_any([X, Y], captions=captions, groups=groups, exclude=exclude, names=names)
     plan = Plan(metric, recipe, layers, k, similarity, queries, components, sigma, permutations, splits, seed)
-    return align_pairs(pairs, plan, names, progress=progress)[0]
+    return align_pairs(pairs, plan, names, progress=progress)
 
 
 def align_pairs(
-    pairs: Pairs, plan: "Plan", names: Sequence[str] = ("A", "B"), *, progress: Progress = silent
-) -> tuple[Alignment, tuple[Diagnostics, Diagnostics]]:
-    """`align` for sides that are paired already, with a look at each space at the chosen layer."""
+    pairs: Pairs,
+    plan: "Plan",
+    names: Sequence[str] = ("A", "B"),
+    *,
+    diagnostics: bool = False,
+    progress: Progress = silent,
+) -> Alignment:
+    """`align` for sides that are paired already; with `diagnostics`, each space is described too."""
     settings = plan.settings(len(pairs), pairs.groups)
     layers = [prepared_layers(side, plan.recipe, name) for side, name in zip(pairs.sides, names, strict=True)]
     x, y = (summarise(side, plan.how, settings) for side in layers)
     result = plan.measure(x, y, len(pairs), settings, pairs, progress)
+    if not diagnostics:
+        return result
     a, b = (
-        diagnose(side[0][layer], summaries[0][layer], plan.similarity)
+        diagnose(side[0][layer].loaded(), summaries[0][layer], plan.similarity)
         for side, summaries, layer in zip(layers, (x, y), result.layers, strict=True)
     )
-    return result, (a, b)
+    return replace(result, diagnostics=(a, b))
 
 
 @dataclass(frozen=True)
@@ -225,6 +234,14 @@ class Plan:
     splits: int = 50
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name, least in (("permutations", 0), ("splits", 0), ("components", 1), ("queries", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} = {value} makes no sense.", hint=f"It is at least {least}.")
+        if self.sigma is not None and self.sigma <= 0:
+            raise UsageError(f"sigma = {self.sigma} makes no sense.", hint="It is a positive width.")
+
     @property
     def how(self) -> Metric:
         if self.metric not in METRICS:
@@ -237,6 +254,9 @@ class Plan:
         """Settings for n rows; refuses what cannot be measured on them before any work is done."""
         if self.queries is not None and self.how.per_row is None:
             raise UsageError(f"{self.metric} is no mean over rows: queries cannot be sampled.")
+        if "similarity" in self.how.uses and self.similarity not in SIMILARITIES:
+            hint = did_you_mean(self.similarity, SIMILARITIES)
+            raise UsageError(f"unknown similarity {self.similarity!r}.", hint=hint)
         if "k" in self.how.uses:
             require_k(self.k, n, 1 if groups is None else int(np.bincount(groups).max()))
         sampled = sample_queries(n, self.queries, self.seed)

@@ -104,7 +104,7 @@ def procrustes(X, Y) -> float:
     """Procrustes similarity of two feature matrices, |X'Y|_* / (|X| |Y|) after centring, between 0 and 1.
 
     1 when a rotation and a scale carry one onto the other; 1 - similarity is half the squared distance that
-    remains, at unit size. Widths may differ. Far from zero for unrelated features unless D is small against N.
+    remains, at unit size. Widths may differ. Unrelated features are far from zero unless D is far below N.
     """
     x, y = (Shape.of(Layer(np.asarray(side))) for side in (X, Y))
     return x.compare(y)

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from coview.alignment import many, report
-from coview.alignment.diagnostics import Diagnostics
-from coview.alignment.measure import Alignment, Plan, Progress, align_pairs
+from coview.alignment.measure import Plan, Progress, align_pairs
 from coview.alignment.sides import pair_any
 from coview.cli import emit
 from coview.cli.progress import progress_of
@@ -89,21 +88,24 @@ def align(
 
 def _pair(pairs, plan: Plan, names: list[str], sizes: list[int], out: Path | None) -> tuple[dict, str]:
     with progress_of("permutations", plan.permutations) as update:
-        measured, diagnostics = align_pairs(pairs, plan, names, progress=_counted(update))
+        measured = align_pairs(pairs, plan, names, diagnostics=True, progress=_counted(update))
     other = SECOND_RECIPE[plan.recipe]
-    again, _ = align_pairs(pairs, replace(plan, recipe=other, permutations=0), names)
+    again = align_pairs(pairs, replace(plan, recipe=other, permutations=0), names)
     result = report.document(measured, names[0], names[1], plan)
     result["recipes"] = {
         one.recipe: {"score": one.score, "stderr": one.stderr, "signature": one.signature}
         for one in (measured, again)
     }
-    result["diagnostics"] = dict(zip(("a", "b"), (vars(facts) for facts in diagnostics), strict=True))
     text = [
         report.words(measured, names[0], names[1]),
         "",
-        _other_recipe(again),
-        *_spaces(names, diagnostics),
+        f"prepared by {other} instead: {report.with_error(again.score, again.stderr)}",
     ]
+    if measured.diagnostics:
+        result["diagnostics"] = {
+            side: vars(facts) for side, facts in zip("ab", measured.diagnostics, strict=True)
+        }
+        text += map(report.diagnostics_words, names, measured.diagnostics)
     curves = {}
     if sizes:
         curves = many.alignment_curve(pairs, sizes, plan, names=names)
@@ -120,14 +122,6 @@ def _pair(pairs, plan: Plan, names: list[str], sizes: list[int], out: Path | Non
             write_text(out / "curve.csv", report.curve_csv(curves))
             figures.curve(out, "curve", curves, plan.metric)
     return result, "\n".join(text)
-
-
-def _other_recipe(measured: Alignment) -> str:
-    return f"prepared by {measured.recipe} instead: {report.with_error(measured.score, measured.stderr)}"
-
-
-def _spaces(names: list[str], diagnostics: tuple[Diagnostics, Diagnostics]) -> list[str]:
-    return [report.diagnostics_words(name, facts) for name, facts in zip(names, diagnostics, strict=True)]
 
 
 def _matrix(pairs, plan: Plan, names: list[str], out: Path | None) -> tuple[dict, str]:
