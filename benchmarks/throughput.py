@@ -93,7 +93,8 @@ def packed_encoder(folder: Path):
     )
     model = TextEncoder(config)
     weights = BertModel.from_pretrained(folder / "bert").state_dict()
-    model.load_state_dict({name: weights[name] for name in model.state_dict()})
+    ours = {name: weights[name] for name in model.state_dict() if not name.startswith("head.")}
+    model.load_state_dict(ours, strict=False)  # the linear map after pooling is not used here
     return model
 
 

@@ -5,6 +5,7 @@ computed, and attention runs on groups of texts of equal length. Parameters are 
 ``BertModel``, so trained weights load there and the other way round (tests compare the outputs).
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,7 +36,7 @@ class TextEncoderConfig:
     vocabulary : number of token types
     layers, width, heads : see `SIZES`
     max_length : longest text in tokens, special tokens included
-    output : width of the linear map after pooling (what the JEPA loss sees), 0 for none
+    output : width of the linear map after pooling (what the JEPA loss sees)
     """
 
     vocabulary: int
@@ -43,7 +44,7 @@ class TextEncoderConfig:
     width: int
     heads: int
     max_length: int = 64
-    output: int = 0
+    output: int = 128
 
     @classmethod
     def of_size(cls, size: str, vocabulary: int, **more) -> "TextEncoderConfig":
@@ -86,9 +87,7 @@ def pack(texts: Sequence[np.ndarray]) -> PackedTokens:
     order = np.argsort(lengths, kind="stable")
     ids = np.concatenate([texts[index] for index in order]).astype(np.int64)
     sizes, counts = np.unique(lengths, return_counts=True)
-    positions = np.concatenate(
-        [np.tile(np.arange(size), count) for size, count in zip(sizes, counts, strict=True)]
-    )
+    positions = np.concatenate([np.tile(np.arange(s), n) for s, n in zip(sizes, counts, strict=True)])
     groups = [(int(count), int(size)) for size, count in zip(sizes, counts, strict=True)]
     return PackedTokens(
         torch.from_numpy(ids), torch.from_numpy(positions), groups, torch.from_numpy(order.astype(np.int64))
@@ -107,11 +106,9 @@ class SelfAttention(nn.Module):
         width = x.shape[-1]
         projected = torch.stack((self.query(x), self.key(x), self.value(x)))
         if x.device.type == "cpu" and projected.dtype == torch.bfloat16:
-            projected = (
-                projected.float()
-            )  # bfloat16 attention is ten times slower on a CPU, with or without AMX
+            projected = projected.float()  # bfloat16 attention is ten times slower here, AMX or not
         mixed = []
-        # One `split` and not slices: the backward of a slice would fill an array of all tokens for each group.
+        # One `split`, not slices: the backward of a slice would fill an array of all tokens for each group.
         for part, (count, length) in zip(projected.split(tokens.spans, dim=1), tokens.groups, strict=True):
             query, key, value = part.view(3, count, length, self.heads, width // self.heads).transpose(2, 3)
             with torch.autocast(x.device.type, enabled=False):
@@ -159,7 +156,7 @@ class Embeddings(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """BERT over packed tokens, mean pooling, and an optional linear map without a norm after it.
+    """BERT over packed tokens, mean pooling, and a linear map without a norm after it.
 
     A final LayerNorm fixes the length of each token's vector, which keeps any embedding made of them from
     being Gaussian; the linear map `head` after pooling lets SIGReg be met.
@@ -170,7 +167,7 @@ class TextEncoder(nn.Module):
         self.config = config
         self.embeddings = Embeddings(config)
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(config) for _ in range(config.layers))})
-        self.head = nn.Linear(config.width, config.output) if config.output else nn.Identity()
+        self.head = nn.Linear(config.width, config.output)
         self.apply(_initialise)
 
     def states(self, tokens: PackedTokens, *, causal: bool = False) -> Iterator[Tensor]:
@@ -186,9 +183,7 @@ class TextEncoder(nn.Module):
 
     def forward(self, tokens: PackedTokens, *, causal: bool = False) -> Tensor:
         """Hidden states of the last block, shape (T, width)."""
-        for last in self.states(tokens, causal=causal):
-            pass  # `*_, last = ...` would hold the states of all layers at once
-        return last
+        return deque(self.states(tokens, causal=causal), maxlen=1).pop()  # holds one layer's states at a time
 
     def pool(self, hidden: Tensor, tokens: PackedTokens) -> Tensor:
         """Mean over each text's tokens, in the order the texts were given: (T, width) to (S, width)."""
@@ -201,7 +196,7 @@ class TextEncoder(nn.Module):
 
 
 def _initialise(module: nn.Module) -> None:
-    """BERT's initialisation, normal with deviation .02, but positions and token types start ten times smaller.
+    """BERT's initialisation (normal, .02), but positions start ten times smaller and token types at zero.
 
     With BERT's, positions count as much as words in the first embeddings, and all texts look alike.
     """

@@ -17,6 +17,7 @@ from coview.errors import InputError, UsageError
 from coview.runs import atomic_path
 
 NAME = "checkpoint.safetensors"
+START_OVER = "Delete it to start the run over."
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,10 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     if not source.is_file():
         return None
     with _open(source) as file:
-        return Checkpoint(**json.loads(file.metadata()["checkpoint"]))
+        metadata = file.metadata() or {}
+    if "checkpoint" not in metadata:
+        raise InputError("it holds tensors, but is no checkpoint.", where=str(source), hint=START_OVER)
+    return Checkpoint(**json.loads(metadata["checkpoint"]))
 
 
 def load_checkpoint(
@@ -71,17 +75,19 @@ def load_checkpoint(
             raise UsageError(
                 f"the {what} is not the one this run was started with.",
                 where=str(folder),
-                hint="Resume with the run's own config.json and source, or start a new run with another --out.",
+                hint="Resume with the options and source it was started with, or choose another --out.",
             )
     with _open(folder / NAME) as file:
-        names = file.keys()
-        model.load_state_dict({n.removeprefix("model."): file.get_tensor(n) for n in names if n[:6] == "model."})
-        parameters = _parameters(optimizer)
-        for full in (name for name in names if name.startswith("optimizer.")):
-            _, index, name = full.split(".")
-            parameter = parameters[int(index)]
-            value = file.get_tensor(full)
-            optimizer.state[parameter][name] = value if name == "step" else value.to(parameter.device)
+        weights, parameters = {}, _parameters(optimizer)
+        for full in file.keys():  # noqa: SIM118  it is no mapping
+            part, name = full.split(".", 1)
+            if part == "model":
+                weights[name] = file.get_tensor(full)
+            else:
+                index, name = name.split(".")
+                parameter = parameters[int(index)]
+                optimizer.state[parameter][name] = file.get_tensor(full).to(parameter.device)
+    model.load_state_dict(weights)
     return found.step
 
 
@@ -94,6 +100,7 @@ def _open(source: Path):
         return safe_open(source, framework="pt")
     except SafetensorError as error:
         raise InputError(
-            f"not a safetensors file ({error}); nothing but safetensors is read, pickles least of all.",
+            f"not a whole safetensors file ({error}), and nothing else is read, pickles least of all.",
             where=str(source),
+            hint=START_OVER,
         ) from error

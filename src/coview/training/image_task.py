@@ -13,7 +13,7 @@ from coview.data.scenes import Source
 from coview.encoders.image import ImageEncoder, ImageEncoderConfig, as_pixels
 from coview.errors import InputError
 from coview.runs import hash_bytes
-from coview.training.task import WHITENING_SCENES, Outcome, autocast, jepa_loss, whiten
+from coview.training.task import WHITENING_SCENES, Outcome, autocast, check_sizes, jepa_loss, whiten
 
 SMALLEST_CROP = 0.5  # side of a crop, as a share of the image's
 
@@ -70,8 +70,10 @@ class ImageTask:
                 f"a scene has {store.pixels.shape[1]} image, and good views need {config.views_per_scene}.",
                 hint="Train with --views bad: crops of one image.",
             )
+        shape = ImageEncoderConfig(output=config.output, pixels=store.pixels.shape[2])
+        check_sizes(config, scenes=len(store.pixels), width=shape.features)
         torch.manual_seed(config.seed)  # initial weights only; nothing after this draws from it
-        self.model = ImageEncoder(ImageEncoderConfig(output=config.output)).to(device)
+        self.model = ImageEncoder(shape).to(device)
 
     def images(self, step: int) -> np.ndarray:
         """uint8 images of one batch, shape (V * N, side, side, 3): view v of scene n is row v * N + n."""
@@ -94,7 +96,9 @@ class ImageTask:
     @torch.no_grad()
     def prepare(self) -> None:
         steps = -(-WHITENING_SCENES // self.config.batch)
-        samples: list[Tensor] = [self.model(as_pixels(self.images(step)).to(self.device)) for step in range(steps)]
+        samples: list[Tensor] = [
+            self.model(as_pixels(self.images(step)).to(self.device)) for step in range(steps)
+        ]
         whiten(self.model.head, torch.cat(samples))
 
     def finish(self) -> None:
@@ -110,4 +114,6 @@ def crop(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     top, left = rng.integers(0, side - size + 1, size=2)
     part = image[top : top + size, left : left + size]
     part = part[:, ::-1] if rng.random() < 0.5 else part
-    return np.asarray(Image.fromarray(np.ascontiguousarray(part)).resize((side, side), Image.Resampling.BILINEAR))
+    return np.asarray(
+        Image.fromarray(np.ascontiguousarray(part)).resize((side, side), Image.Resampling.BILINEAR)
+    )

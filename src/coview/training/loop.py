@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from coview.config import TrainConfig
 from coview.errors import CheckFailed, Interrupted
-from coview.runs import atomic_path
+from coview.runs import atomic_path, writing
 from coview.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from coview.training.objectives import effective_rank, view_shuffle_control
 from coview.training.optim import learning_rate, make_optimizer, set_learning_rate
@@ -71,13 +71,18 @@ def train(
             outcome = task.step(step)
             outcome.loss.total.backward()
             norm = nn.utils.clip_grad_norm_(task.model.parameters(), config.clip)
-            if not torch.isfinite(norm):  # the weights of this step are still good, its gradient is not
-                save_checkpoint(folder, task.model, optimizer, Checkpoint(step, mark.config, mark.data))
+            if not torch.isfinite(norm):
                 raise CheckFailed(
                     f"the loss or its gradient is not a number at step {step}.",
                     where=str(folder),
-                    hint="The checkpoint before it is kept. Start anew with a lower --learning-rate.",
+                    hint="The last checkpoint is kept. Start anew with a lower --learning-rate.",
                 )
+            if step > first and (stopped or step % config.checkpoint_every == 0):
+                # Only now: these weights are known to give a loss and a gradient that are numbers.
+                save_checkpoint(folder, task.model, optimizer, Checkpoint(step, mark.config, mark.data))
+            if stopped:
+                hint = f"Resume with: {resume}"
+                raise Interrupted(f"stopped after {step} of {config.steps} steps.", hint=hint)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             read += outcome.read
@@ -95,12 +100,6 @@ def train(
                 report(line)
             if measured := probe(task, done):
                 write({"step": step, **measured})
-            if stopped or done % config.checkpoint_every == 0 or done == config.steps:
-                save_checkpoint(folder, task.model, optimizer, Checkpoint(done, mark.config, mark.data))
-            if stopped and done < config.steps:
-                raise Interrupted(
-                    f"stopped after step {done} of {config.steps}.", hint=f"Resume with: {resume}"
-                )
     task.model.eval()
     task.finish()
 
@@ -123,7 +122,7 @@ def measures(outcome: Outcome, config: TrainConfig) -> dict[str, float]:
 
 
 @contextmanager
-def caught_signals() -> Iterator[list[int]]:
+def caught_signals() -> Generator[list[int]]:
     """A list that gets the number of a SIGINT or SIGTERM when one arrives; a second one is not caught."""
     arrived: list[int] = []
 
@@ -145,14 +144,14 @@ def caught_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
-def metrics_file(path: Path, first: int) -> Iterator[Callable[[dict], None]]:
+def metrics_file(path: Path, first: int) -> Generator[Callable[[dict], None]]:
     """Append lines to a JSON Lines file, without what an interrupted run wrote beyond step `first`."""
     kept = []
-    if path.is_file():
+    if first and path.is_file():
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] < first]
     with atomic_path(path) as temporary:
         temporary.write_text("".join(kept), encoding="utf-8")
-    with open(path, "a", encoding="utf-8", buffering=1) as stream:
+    with writing(path), open(path, "a", encoding="utf-8", buffering=1) as stream:
         yield lambda line: print(json.dumps(line), file=stream)
         os.fsync(stream.fileno())

@@ -16,7 +16,9 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def estimate_memory(config: TrainConfig, shape: TextEncoderConfig, tokens_per_step: int, *, half: bool) -> int:
+def estimate_memory(
+    config: TrainConfig, shape: TextEncoderConfig, tokens_per_step: int, *, half: bool
+) -> int:
     """Bytes of the whole process at its peak.
 
     Counted are weights, gradients and Adam's two moments (16 bytes a parameter), what each layer keeps for
@@ -24,6 +26,8 @@ def estimate_memory(config: TrainConfig, shape: TextEncoderConfig, tokens_per_st
     """
     width, ffn = shape.width, 4 * shape.width
     per_layer = 12 * width * width
-    parameters = shape.layers * per_layer + (shape.vocabulary + shape.max_length) * width + width * shape.output
+    parameters = (
+        shape.layers * per_layer + (shape.vocabulary + shape.max_length) * width + width * shape.output
+    )
     number = 2 if half else 4
     return RUNTIME + parameters * 16

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from coview.config import TrainConfig
-from coview.errors import UsageError
+from coview.errors import InputError, UsageError
 from coview.training.objectives import Loss, lejepa, vicreg
 from coview.training.sigreg import directions
 
@@ -19,7 +19,7 @@ WHITENING_SCENES = 1024  # scenes whose first embeddings set the scale of the li
 
 @dataclass(frozen=True)
 class Outcome:
-    """One step: its loss and terms, the tokens (or images) read, and embeddings (V, N, D) if there are any."""
+    """One step: its loss and terms, the tokens (or images) read, embeddings (V, N, D) if there are any."""
 
     loss: Loss
     read: int
@@ -29,8 +29,12 @@ class Outcome:
 class Task(Protocol):
     """A model and the loss it is trained with."""
 
-    model: nn.Module
     data_hash: str
+
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+        ...
 
     def prepare(self) -> None:
         """Set what is estimated from data before the first step."""
@@ -53,19 +57,35 @@ def jepa_loss(z: Tensor, config: TrainConfig, step: int) -> Loss:
     return lejepa(z, drawn, weight=config.weight, reference_rows=config.reference_rows)
 
 
+def check_sizes(config: TrainConfig, *, scenes: int, width: int) -> None:
+    """Refuse a batch that would hold a scene twice, and an embedding wider than the encoder.
+
+    Raises
+    ------
+    InputError, UsageError
+    """
+    if scenes < 2:
+        raise InputError("there is only one scene to train on.", hint="Give at least two, better thousands.")
+    if config.batch > scenes:
+        raise UsageError(
+            f"a batch of {config.batch} scenes is more than the {scenes} there are.",
+            where="--batch",
+            hint=f"Use --batch {scenes} or less.",
+        )
+    if config.output > width:
+        raise UsageError(
+            f"the embedding cannot have more dimensions than the encoder's {width}, not {config.output}.",
+            where="--output",
+            hint=f"Use --output {width} or less.",
+        )
+
+
 @torch.no_grad()
 def whiten(head: nn.Linear, samples: Tensor, shrinkage: float = 1e-3) -> None:
     """Set `head` so that it maps `samples` (S, width) to mean zero and covariance one.
 
     The leading principal directions are kept; each is scaled by 1 / sqrt(variance + shrinkage * largest).
-    UsageError if more are asked for than there are.
     """
-    if head.out_features > head.in_features:
-        raise UsageError(
-            f"the embedding cannot have more dimensions than the encoder's {head.in_features}, "
-            f"not {head.out_features}.",
-            where="--output",
-        )
     rows = samples.double()
     mean = rows.mean(0)
     variances, axes = torch.linalg.eigh(torch.cov(rows.T))
