@@ -84,7 +84,7 @@ class TrainConfig:
     slices: int = 256
     penalty: float = 10.0
     learning_rate: float = 1e-3
-    warmup: int = 50
+    warmup: int = 100
     weight_decay: float = 0.05
     clip: float = 1.0
     vocabulary: int = 8000

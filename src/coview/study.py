@@ -180,8 +180,17 @@ def run_study(
         "seconds": round(time.perf_counter() - started, 1),
         "manifest": manifest(kind="study", data=study.store.meta),
     }
-    write_json(out / "study.json", result)
     return result
+
+
+def save_study(result: dict, out: Path) -> Path:
+    """Write the result, its figures and its page; the path of the page."""
+    from coview.report import write_figures, write_report
+
+    write_json(out / "study.json", result)
+    write_figures(result, out / "figures")
+    write_report(result, out / "report.html")
+    return out / "report.html"
 
 
 def run_arm(study: Study, config: TrainConfig, run: Path, device: str) -> dict:
@@ -303,13 +312,14 @@ def bag_of_words(source: Source) -> Encoder:
 
 
 def difference(first: list[float], second: list[float]) -> dict:
-    """Paired difference over seeds, with a 95 % interval by Student's t."""
+    """Paired difference over seeds, with a 95 % interval by Student's t (none for one seed)."""
     by_seed = np.subtract(first, second)
     mean, count = float(by_seed.mean()), len(by_seed)
-    half = float("nan")
+    row = {"mean": mean, "low": None, "high": None, "by_seed": by_seed.tolist()}
     if count > 1:
         half = float(stats.t.ppf(0.975, count - 1) * by_seed.std(ddof=1) / np.sqrt(count))
-    return {"mean": mean, "low": mean - half, "high": mean + half, "by_seed": by_seed.tolist()}
+        row |= {"low": mean - half, "high": mean + half}
+    return row
 
 
 def image_rows(

@@ -2,6 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from coview.errors import UsageError
 from coview.training import tied_head
 from coview.training.tied_head import tied_cross_entropy
 
@@ -45,3 +46,9 @@ def test_bfloat16_products_stay_near():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = tied_cross_entropy(hidden / 6, words, targets)
     assert low.item() == pytest.approx(tied_cross_entropy(hidden / 6, words, targets).item(), rel=5e-3)
+
+
+def test_second_derivatives_are_refused():
+    hidden, words, targets = arrays(4, types=5, width=3)
+    with pytest.raises(UsageError, match="once"):
+        torch.autograd.grad(tied_cross_entropy(hidden, words, targets), hidden, create_graph=True)

@@ -35,14 +35,14 @@ def demo(
         Print one JSON document.
     """
     from coview.demo import FULL, QUICK, run_demo
-    from coview.report import study_table, write_report
+    from coview.report import study_table
+    from coview.study import save_study
 
     out = out or Path("runs") / ("demo-quick" if quick else "demo")
     say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr, flush=True)
     result = run_demo(out, seeds=tuple(range(seeds)), size=QUICK if quick else FULL, say=say)
     result["next"] = "coview study YOUR_PHOTOS --images lite2:"
-    report = out / "report.html"
-    write_report(result, report)
+    report = save_study(result, out)
     emit(
         "demo",
         {**result, "report": str(report)},

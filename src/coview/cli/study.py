@@ -52,8 +52,8 @@ def study(
         Print one JSON document.
     """
     from coview.data.readers import open_source
-    from coview.report import study_table, write_report
-    from coview.study import HeldOut, Study, bag_of_words, image_rows, load_arms, run_study
+    from coview.report import study_table
+    from coview.study import HeldOut, Study, bag_of_words, image_rows, load_arms, run_study, save_study
     from coview.training.train import open_store, token_cache
 
     say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr, flush=True)
@@ -64,7 +64,7 @@ def study(
     rows = {split: image_rows(held_out, images, ids, split, out, device) for split in ("val", "test")}
     result = run_study(
         Study(
-            title=f"{source} against {images}",
+            title=f"{Path(source.split(',')[0]).name} against {Path(images).name}",
             store=open_store(train, configs["good"], None, token_cache(), progress=say),
             held_out={split: HeldOut.of(held_out, split, rows[split]) for split in rows},
             arms=configs,
@@ -77,8 +77,7 @@ def study(
         say=say,
     )
     result["next"] = f"coview embed {on or source} --model run:{result['arms']['good']['first_seed_run']}"
-    report = out / "report.html"
-    write_report(result, report)
+    report = save_study(result, out)
     emit(
         "study",
         {**result, "report": str(report)},

@@ -49,13 +49,13 @@ def draw_views(
     keys[np.arange(keys.shape[1]) >= counts[:, None]] = np.inf
     chosen = np.argsort(keys, axis=1)[:, :views].T + store.scenes[scenes]
     if kind == "bad":
-        texts = [store.text(index) for index in chosen[0]]
+        texts = [store.text(index) for index in chosen[0].tolist()]
         return [
             masked(text, mask_rate, np.random.default_rng([seed, step, 2, view, share.start + place]))
             for view in range(views)
             for place, text in enumerate(texts)
         ]
-    return [store.text(index) for index in chosen.ravel()]
+    return [store.text(index) for index in chosen.ravel().tolist()]
 
 
 def masked(text: np.ndarray, rate: float, rng: np.random.Generator) -> np.ndarray:

@@ -8,6 +8,8 @@ tokens and 8,000 types) and spends most of its time moving them.
 import torch
 from torch import Tensor
 
+from coview.errors import UsageError
+
 BLOCK = 256  # tokens scored at once
 
 
@@ -55,7 +57,8 @@ class _TiedCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *grad_outputs):
+        if torch.is_grad_enabled():  # create_graph=True
+            raise UsageError("the next-token loss can be differentiated once only.")
         to_hidden, to_vocabulary = ctx.saved_tensors
         return grad_outputs[0] * to_hidden, grad_outputs[0] * to_vocabulary, None, None
