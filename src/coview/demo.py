@@ -25,11 +25,12 @@ class DemoSize:
     scenes: int
     text_steps: int
     image_steps: int
-    image_batch: int = 128
+    text_batch: int = 64
+    image_batch: int = 96
 
 
-FULL = DemoSize(scenes=10_000, text_steps=250, image_steps=400)
-QUICK = DemoSize(scenes=4_000, text_steps=60, image_steps=100)
+FULL = DemoSize(scenes=10_000, text_steps=300, image_steps=300)
+QUICK = DemoSize(scenes=4_000, text_steps=60, image_steps=80)
 
 
 def run_demo(
@@ -43,7 +44,9 @@ def run_demo(
             size="xs",
             output=64,
             steps=size.text_steps,
+            batch=size.text_batch,
             learning_rate=3e-3,
+            warmup=20,
             vocabulary=4000,
             checkpoint_every=size.text_steps,
         )
