@@ -73,7 +73,7 @@ def test_p_is_uniform_for_unrelated_spaces(draws, n, metric, grouped):
     for draw in range(draws):
         X, Y = independent(n, [10, draw])
         groups = None
-        if grouped:  # captions that share their scene within each side, unrelated between sides
+        if grouped:  # captions that share their scene within a side, and whose place in it matters
             groups = np.arange(n) // 4
             X, Y = (side + 2 * side[::4][groups] for side in (X, Y))
         p.append(align(X, Y, metric=metric, groups=groups, permutations=99, splits=0, seed=draw).p)

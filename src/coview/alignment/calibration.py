@@ -57,12 +57,13 @@ def overlap_null_moments(ids_x: np.ndarray, ids_y: np.ndarray) -> tuple[float, f
 
 
 def permutations(n: int, count: int, seed: int, groups: np.ndarray | None = None) -> Iterator[np.ndarray]:
-    """Re-pairings of n rows. Groups move as wholes, among groups of their size, their members shuffled.
+    """Re-pairings of n rows. Groups move as wholes, among groups of their size, their members in order.
 
     Parameters
     ----------
     groups : array of n int, optional
-        Rows that are not exchangeable one by one, such as the captions of one image.
+        Rows that are not exchangeable one by one, such as the captions of one image. Their order is kept,
+        so that what a caption's place says (the first is often the longest) counts for the null too.
     """
     if groups is None or len(np.unique(groups)) == n:
         for number in range(count):
@@ -76,8 +77,7 @@ def permutations(n: int, count: int, seed: int, groups: np.ndarray | None = None
         rng = np.random.default_rng([seed, 1, number])
         moved = np.empty(n, dtype=np.int64)
         for members in sets:  # (groups of one size, size), positions in `order`
-            shuffled = rng.permuted(members[rng.permutation(len(members))], axis=1)
-            moved[order[members]] = order[shuffled]
+            moved[order[members]] = order[members[rng.permutation(len(members))]]
         yield moved
 
 
