@@ -4,6 +4,7 @@ A shape is drawn in its own frame: `u` runs left to right, `v` upwards from the 
 between v = 0 and about v = 1. Both are (H, W) arrays. Each shape is a list of parts, painted in order.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -49,11 +50,11 @@ def _lid(u, v, height: float, radius: float, pixel: float, tint: float) -> Part:
 
 def _turned(u, v, heights: tuple[float, ...], radii: tuple[float, ...], pixel: float) -> Part:
     """A solid of revolution with the given profile, seen from slightly above."""
-    radius = np.maximum(np.interp(v, heights, radii), 1e-3)
+    radius = np.maximum(np.interp(v, heights, radii), 1e-3).astype(np.float32)
     across = np.clip(u / radius, -1, 1)
     height = v + _TILT * radius * np.sqrt(1 - across**2)  # the front of a circle lies lower on the painting
-    radius = np.maximum(np.interp(height, heights, radii), 1e-3)
-    slope = np.interp(height, heights, np.gradient(radii, heights))
+    radius = np.maximum(np.interp(height, heights, radii), 1e-3).astype(np.float32)
+    slope = np.interp(height, heights, np.gradient(radii, heights)).astype(np.float32)
     inside = np.minimum(
         radius - np.abs(u), np.minimum(height - heights[0], heights[-1] - height + _TILT * radii[-1])
     )
@@ -73,9 +74,9 @@ def _hoop(u, v, centre: tuple[float, float], radius: float, thickness: float, pi
 
 def _polygon(u, v, corners: list[tuple[float, float]], pixel: float, across: float, up: float) -> Part:
     """A flat convex face; corners run counter-clockwise."""
-    inside = np.full(np.broadcast(u, v).shape, np.inf)
+    inside = np.full(np.broadcast(u, v).shape, np.inf, np.float32)
     for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True):
-        length = np.hypot(x1 - x0, y1 - y0)
+        length = math.hypot(x1 - x0, y1 - y0)
         inside = np.minimum(inside, ((x1 - x0) * (v - y0) - (y1 - y0) * (u - x0)) / length)
     return Part(_soft(inside, pixel), across, up)
 
@@ -111,14 +112,14 @@ def ring(u, v, turn, pixel):
 
 def star(u, v, turn, pixel):
     height = v - 0.44
-    sector = 2 * np.pi / 5
+    sector = 2 * math.pi / 5
     angle = np.arctan2(u, height)
     offset = (angle + sector / 2) % sector - sector / 2  # from the nearest point of the star
     radius = np.hypot(u, height)
     along, beside = radius * np.cos(offset), radius * np.sin(np.abs(offset))
-    tip, waist = 0.5, (0.22 * np.cos(sector / 2), 0.22 * np.sin(sector / 2))
+    tip, waist = 0.5, (0.22 * math.cos(sector / 2), 0.22 * math.sin(sector / 2))
     edge_x, edge_y = waist[0] - tip, waist[1]
-    inside = (edge_x * beside - edge_y * (along - tip)) / np.hypot(edge_x, edge_y)
+    inside = (edge_x * beside - edge_y * (along - tip)) / math.hypot(edge_x, edge_y)
     facet = angle - offset + np.sign(offset) * sector / 4  # which of the ten bevelled facets
     return [Part(_soft(inside, pixel), 0.6 * np.sin(facet), 0.6 * np.cos(facet))]
 
@@ -130,7 +131,7 @@ def bottle(u, v, turn, pixel):
 
 
 def mug(u, v, turn, pixel):
-    side = np.sign(turn) or 1.0
+    side = math.copysign(1.0, turn)
     return [
         _hoop(u, v, (side * 0.34, 0.4), 0.17, 0.055, pixel),
         _turned(u, v, (0.0, 0.35, 0.72), (0.29, 0.31, 0.33), pixel),
@@ -150,7 +151,7 @@ def bowl(u, v, turn, pixel):
 
 
 def duck(u, v, turn, pixel):
-    u = u * (np.sign(turn) or 1.0)  # it looks left or right
+    u = u * math.copysign(1.0, turn)  # it looks left or right
     orange, ink = (0.95, 0.5, 0.1), (0.08, 0.08, 0.1)
     return [
         _ellipse(u, v, (-0.4, 0.44), (0.16, 0.12), pixel, tint=0.95),
