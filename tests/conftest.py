@@ -17,7 +17,7 @@ def shared() -> Path:
 
 @pytest.fixture
 def run_cli(capsys):
-    """Call the command line in this process: `run_cli("align", "a.npy", "b.npy")` gives (code, stdout, stderr)."""
+    """Call the command line in this process: `run_cli("align", "a", "b")` gives (code, stdout, stderr)."""
     from coview.cli import main
 
     def run(*arguments: str) -> tuple[int, str, str]:

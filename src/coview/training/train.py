@@ -89,7 +89,7 @@ def train_text(
     report: Report = silent,
     probe: Probe = no_probe,
 ) -> None:
-    """Train a text encoder into the run folder `out`, or resume it there; the other options as in `loop.train`.
+    """Train a text encoder into `out`, or resume it there; the other options as in `loop.train`.
 
     Raises
     ------
