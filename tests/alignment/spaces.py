@@ -20,5 +20,5 @@ def independent(n: int, seed, widths=(64, 48)) -> list[np.ndarray]:
     return [rng.standard_normal((n, width)) for width in widths]
 
 
-def rotation(width: int, seed: int = 0) -> np.ndarray:
+def rotation(width: int, seed=0) -> np.ndarray:
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((width, width)))[0]

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from spaces import independent, latent_views
@@ -207,3 +210,15 @@ def test_unknown_names():
             align(X, Y, **option)
     with pytest.raises(InputError, match="39 groups for 40 rows"):
         align(X, Y, groups=range(39))
+
+
+def test_no_torch_is_needed():
+    script = """
+import sys
+sys.modules["torch"] = None
+import numpy as np
+from coview.alignment import align
+X = np.random.default_rng(0).standard_normal((40, 6))
+assert align(X, X, recipe="prh").score == 1
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -6,7 +6,7 @@ Each runs small by default and, marked slow, at the sizes people have.
 import numpy as np
 import pytest
 from scipy.stats import kstest
-from spaces import independent, latent_views
+from spaces import independent, latent_views, rotation
 
 from coview.alignment import align
 
@@ -95,18 +95,13 @@ def test_the_maximum_over_layers_has_a_valid_p():
 
 
 def equally_good_layers(n, layers, seed):
-    """Stacks whose layers are as good as each other: the best pair is best by luck."""
-    latent = np.random.default_rng([12, seed]).standard_normal((n, 8))
+    """Stacks whose layers hold the latent equally well, each turned its own way: the best is best by luck."""
+    latent = 7 * np.random.default_rng([12, seed]).standard_normal((n, 8))
     stacks = []
     for side in (0, 1):
-        noisy = []
-        for layer in range(layers):
-            fixed, rng = (
-                np.random.default_rng([13, side, layer]),
-                np.random.default_rng([14, seed, side, layer]),
-            )
-            noisy.append(latent @ fixed.standard_normal((8, 48)) + 5 * rng.standard_normal((n, 48)))
-        stacks.append(np.stack(noisy, axis=1))
+        noise = 5 * np.random.default_rng([14, seed, side]).standard_normal((n, layers, 48))
+        turned = [latent @ rotation(48, [13, side, layer])[:8] for layer in range(layers)]
+        stacks.append(np.stack(turned, axis=1) + noise)
     return stacks
 
 

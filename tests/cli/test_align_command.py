@@ -130,6 +130,9 @@ def test_results_compare_only_under_one_signature(run_cli, files, tmp_path):
     code, _, err = run_cli("align", "--compare", one, third)
     assert (code, "captions: one against mean" in err) == (3, True)
     assert run_cli("align", "--compare", one)[0] == 2
+    (tmp_path / "else.json").write_text('{"ok": true}')
+    code, _, err = run_cli("align", "--compare", one, tmp_path / "else.json")
+    assert (code, "no alignment result" in err) == (3, True)
 
 
 def test_bad_input_is_one_clear_error(run_cli, files, tmp_path):
@@ -147,6 +150,7 @@ def test_bad_input_is_one_clear_error(run_cli, files, tmp_path):
     assert code == 3
     assert "few.safetensors (2): 'a', 'b'" in err
     assert run_cli("align", files("a"))[0] == 2
+    assert run_cli("align", "--matrix", files("a"), files("b"), "--curve", "30")[0] == 2
     assert run_cli("align", files("a"), files("b"), files("noise"))[0] == 2
     code, _, err = run_cli("align", files("a"), files("b"), "--metric", "mutualknn")
     assert (code, "mutual_knn" in err) == (2, True)

@@ -21,16 +21,16 @@ def document(result: Alignment, a: str, b: str, plan: Plan) -> dict:
     return {
         "a": a,
         "b": b,
-        "score": result.score,
+        "score": _known(result.score),
         "chance": _known(result.chance),
         "stderr": _known(result.stderr),
         "interval": [_known(end) for end in result.interval],
-        "z": result.z,
+        "z": _known(result.z),
         "p": result.p,
         "permutations": len(result.null),
         "distinguishable_from_chance": result.distinguishable,
         "adjusted": _known(result.adjusted),
-        "calibrated": result.calibrated,
+        "calibrated": _known(result.calibrated),
         "n": result.n,
         "k": result.k,
         "metric": result.metric,
@@ -38,13 +38,18 @@ def document(result: Alignment, a: str, b: str, plan: Plan) -> dict:
         "layers": list(result.layers),
         "pairs_searched": int(result.matrix.size),
         "matrix": [[_known(score) for score in row] for row in result.matrix.tolist()],
-        "cross_fitted": result.cross_fitted,
+        "cross_fitted": _known(result.cross_fitted),
         "null": _null_quantiles(result.null),
         "seed": plan.seed,
         "halves": result.halves.tolist(),
         "notes": list(result.notes),
         "signature": result.signature,
     }
+
+
+def recipe_document(result: Alignment) -> dict:
+    """One alignment under another recipe, in short."""
+    return {"score": _known(result.score), "stderr": _known(result.stderr), "signature": result.signature}
 
 
 def words(result: Alignment, a: str, b: str) -> str:
@@ -109,7 +114,7 @@ def table_document(table: AlignmentTable, plan: Plan) -> dict:
     """All pairs as JSON."""
     return {
         "names": list(table.names),
-        "scores": table.scores.tolist(),
+        "scores": [[_known(score) for score in row] for row in table.scores],
         "stderr": [[_known(error) for error in row] for row in table.errors.tolist()],
         "adjusted_p": [[_known(p) for p in row] for row in table.adjusted_p.tolist()],
         "pairs": [
@@ -260,7 +265,7 @@ def cell(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _known(number: float) -> float | None:
+def _known(number: float | None) -> float | None:
     return None if number is None or not np.isfinite(number) else float(number)
 
 

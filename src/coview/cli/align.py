@@ -71,6 +71,8 @@ def align(
             f"two files of embeddings are compared, not {len(files)}.",
             hint="Add --matrix to score all pairs.",
         )
+    if matrix and curve:
+        raise UsageError("--curve shows one pair of files; it does not go with --matrix.")
     exclude = read_ids(exclude_ids) if exclude_ids else ()
     names = [str(file) for file in files]
     pairs = pair_any(
@@ -92,10 +94,7 @@ def _pair(pairs, plan: Plan, names: list[str], sizes: list[int], out: Path | Non
     other = SECOND_RECIPE[plan.recipe]
     again = align_pairs(pairs, replace(plan, recipe=other, permutations=0), names)
     result = report.document(measured, names[0], names[1], plan)
-    result["recipes"] = {
-        one.recipe: {"score": one.score, "stderr": one.stderr, "signature": one.signature}
-        for one in (measured, again)
-    }
+    result["recipes"] = {one.recipe: report.recipe_document(one) for one in (measured, again)}
     text = [
         report.words(measured, names[0], names[1]),
         "",
@@ -141,8 +140,8 @@ def _matrix(pairs, plan: Plan, names: list[str], out: Path | None) -> tuple[dict
 def _compare(files: tuple[Path, ...], json: bool) -> None:
     if len(files) != 2:
         raise UsageError(f"--compare takes two results, not {len(files)}.")
-    first, second = (read_json(file) for file in files)
-    result = report.compare(first.get("result", first), second.get("result", second))
+    first, second = (read_json(file).get("result", {}) for file in files)
+    result = report.compare(first, second)
     emit("align", result, as_json=json, text=report.compare_words(result, str(files[0]), str(files[1])))
 
 
