@@ -100,7 +100,7 @@ def run_ours(job: str, rows: int, splits: int):
     forget_peak_memory()
     if job == "unbiased_cka":
         return timed(lambda: cka(x, y))
-    recipe = "prh" if job in ("sweep", "null") else "center"
+    recipe = "prh" if job in ("sweep", "null") else "raw"
     if job == "unbiased":
         exact = align(x, y, permutations=0, splits=0).score
         runs = [align(x, y, queries=1024, permutations=0, seed=seed) for seed in range(30)]
