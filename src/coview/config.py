@@ -5,14 +5,18 @@ is written whole into the run folder, and a run is only resumed under the same o
 """
 
 from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from coview.errors import UsageError, did_you_mean
 from coview.runs import hash_json
 
+Modality = Literal["text", "image"]
 Views = Literal["good", "bad", "next-token"]
 Objective = Literal["lejepa", "vicreg"]
 Precision = Literal["auto", "fp32", "bf16"]
+
+CHOICES = {"modality": Modality, "views": Views, "objective": Objective, "precision": Precision}
+FREE = ("checkpoint_every", "log_every")  # without any bearing on the outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +74,7 @@ class TrainConfig:
         Steps between lines of metrics.jsonl.
     """
 
-    modality: Literal["text", "image"] = "text"
+    modality: Modality = "text"
     views: Views = "good"
     size: str = "s"
     steps: int = 1000
@@ -95,39 +99,65 @@ class TrainConfig:
     log_every: int = 10
 
     def __post_init__(self):
-        for name in ("steps", "batch", "output", "reference_rows", "slices", "checkpoint_every", "log_every"):
-            if getattr(self, name) < 1:
-                self._refuse(name, "must be at least 1")
-        if self.views_per_scene < 2 and self.views != "next-token":
-            self._refuse("views_per_scene", "must be at least 2: one observation has no other view")
-        if not 0 < self.mask_rate < 1:
-            self._refuse("mask_rate", "must lie between 0 and 1")
-        if not 0 <= self.weight <= 1:
-            self._refuse("weight", "must lie in [0, 1]")
-        if self.modality == "image" and self.views == "next-token":
-            self._refuse("views", "is for texts only")
-        if self.max_length < 3:
-            self._refuse("max_length", "must be at least 3: two special tokens and a word")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in get_args(choices):
+                hint = did_you_mean(str(getattr(self, name)), get_args(choices))
+                raise UsageError(f"there is no {getattr(self, name)!r}.", where=_option(name), hint=hint)
+        for name in ("steps", "output", "reference_rows", "slices", "checkpoint_every", "log_every"):
+            self._need(name, getattr(self, name) >= 1, "must be at least 1")
+        for name in ("seed", "warmup", "weight_decay"):
+            self._need(name, getattr(self, name) >= 0, "must not be negative")
+        for name in ("learning_rate", "clip", "penalty"):
+            self._need(name, getattr(self, name) > 0, "must be positive")
+        self._need("mask_rate", 0 < self.mask_rate < 1, "must lie between 0 and 1")
+        self._need("weight", 0 <= self.weight <= 1, "must lie in [0, 1]")
+        self._need("max_length", self.max_length >= 3, "must be at least 3, two special tokens and a word")
+        self._need("vocabulary", self.vocabulary >= 6, "must be at least 6, five special tokens and a word")
+        if self.views == "next-token":
+            self._need("views", self.modality == "text", "is for texts only")
+            for name in ("batch", "views_per_scene"):
+                self._need(name, getattr(self, name) >= 1, "must be at least 1")
+        else:
+            self._need("batch", self.batch >= 2, "must be at least 2: a scene is told from others")
+            few = "must be at least 2: one observation has no other view"
+            self._need("views_per_scene", self.views_per_scene >= 2, few)
 
-    def _refuse(self, name: str, why: str) -> None:
-        option = "--" + name.replace("_", "-")
-        raise UsageError(f"{why}, not {getattr(self, name)}.", where=option)
+    def _need(self, name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise UsageError(f"{rule}, not {getattr(self, name)}.", where=_option(name))
 
     @property
     def hash(self) -> str:
         """Hash of everything that bears on the outcome."""
-        facts = asdict(self)
-        for free in ("checkpoint_every", "log_every"):
-            del facts[free]
-        return hash_json(facts)
+        return hash_json({name: value for name, value in asdict(self).items() if name not in FREE})
+
+    def changes(self, other: "TrainConfig") -> list[str]:
+        """What bears on the outcome and differs, as ``--steps 400, not 500``: the other's, not this one's."""
+        mine, theirs = asdict(self), asdict(other)
+        return [
+            f"{_option(name)} {theirs[name]}, not {mine[name]}"
+            for name in mine
+            if mine[name] != theirs[name] and name not in FREE
+        ]
 
     def as_json(self) -> dict:
         return asdict(self)
 
     @classmethod
     def from_json(cls, document: dict, where: str = "") -> "TrainConfig":
-        known = [item.name for item in fields(cls)]
-        for name in document:
+        """A configuration from names and values, as they stand in a file; UsageError if one does not fit."""
+        known = {item.name: item.default for item in fields(cls)}
+        words: dict[type, str] = {int: "a whole number", float: "a number such as 0.001", str: "a word"}
+        values: dict[str, Any] = {}
+        for name, value in document.items():
             if name not in known:
-                raise UsageError(f"unknown key {name!r}.", where=where, hint=did_you_mean(name, known))
-        return cls(**document)
+                raise UsageError(f"unknown key {name!r}.", where=where, hint=did_you_mean(name, list(known)))
+            kind = type(known[name])
+            values[name] = float(value) if kind is float and type(value) is int else value
+            if type(values[name]) is not kind:
+                raise UsageError(f"{name} must be {words[kind]}, not {value!r}.", where=where)
+        return cls(**values)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

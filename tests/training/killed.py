@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch._dynamo  # the optimiser imports it at its first step; here once, and not in every child
 
 from coview.cli import main
 from coview.training import checkpoint, text_task

@@ -224,3 +224,10 @@ def test_a_run_of_one_step(store, tiny, tmp_path):
     task = run(tiny(steps=1), store, tmp_path)
     assert task.steps == [0]
     assert len(lines(tmp_path)) == 1
+
+
+def test_the_process_is_left_as_it_was(store, tiny, tmp_path):
+    """A flush of denormals that stays on would change whatever is computed afterwards."""
+    run(tiny(steps=1), store, tmp_path)
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.tensor(1e-40) * 0.5 > 0

@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr. With ``--json`` stdout carries 
 
 import json
 import sys
+from typing import NoReturn
 
 COMMANDS = {
     "demo": "the whole story on the embedded world, to a report, in minutes on two cores",
@@ -21,25 +22,30 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> None:
     """Run one command and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
-    from coview.errors import CoviewError
+    from coview.errors import CoviewError, Interrupted, ResourceError
 
-    command = argv[0] if argv and argv[0] in COMMANDS else "coview"
     try:
-        build_app()(argv, result_action="return_value")
+        run(argv)
     except CoviewError as error:
-        fail(command, error, "--json" in argv)
+        fail(argv, error)
     except KeyboardInterrupt:
-        from coview.errors import Interrupted
-
-        fail(command, Interrupted("interrupted; nothing half-written was left."), "--json" in argv)
+        fail(argv, Interrupted("interrupted; nothing half-written was left."))
     except MemoryError:
-        from coview.errors import ResourceError
+        fail(argv, ResourceError("out of memory.", hint="Use a smaller --batch or --size."))
 
-        fail(
-            command,
-            ResourceError("out of memory.", hint="Use a smaller --batch or --size."),
-            "--json" in argv,
-        )
+
+def run(argv: list[str]) -> None:
+    """Run one command; raises CoviewError where it cannot."""
+    from cyclopts import CycloptsError
+
+    from coview.cli.options import options_from_file, usage_error
+
+    app = build_app()
+    app.config = options_from_file(argv)
+    try:
+        app(argv, result_action="return_value", exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        raise usage_error(error) from error
 
 
 def build_app():
@@ -64,9 +70,11 @@ def emit(command: str, result: dict, *, as_json: bool, text: str = "", **extra) 
         print(text)
 
 
-def fail(command: str, error, as_json: bool) -> None:
+def fail(argv: list[str], error) -> NoReturn:
     """Print an error to stderr (and as JSON to stdout when asked) and exit with its code."""
-    if as_json:
-        print(json.dumps({"schema": f"coview.{command}/1", "ok": False, "error": error.as_json()}))
-    print(f"coview {command}: {error}" if command != "coview" else f"coview: {error}", file=sys.stderr)
+    command = argv[0] if argv and argv[0] in COMMANDS else ""
+    if "--json" in argv:
+        schema = f"coview.{command}/1" if command else "coview/1"
+        print(json.dumps({"schema": schema, "ok": False, "error": error.as_json()}, ensure_ascii=False))
+    print(f"coview {command}: {error}" if command else f"coview: {error}", file=sys.stderr)
     sys.exit(error.exit_code)

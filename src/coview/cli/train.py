@@ -1,6 +1,8 @@
 """``coview train``: an encoder from texts (or images) grouped by scene."""
 
+import shlex
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +13,8 @@ from cyclopts import Parameter
 from coview.cli import emit
 from coview.cli.progress import progress_of
 from coview.config import TrainConfig
+from coview.data.scenes import Source
+from coview.errors import UsageError
 
 DEFAULTS = TrainConfig()
 
@@ -19,7 +23,8 @@ def train(
     source: str,
     /,
     *,
-    config: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
+    settings: Annotated[TrainConfig, Parameter(name="*")] = DEFAULTS,
+    config: Path | None = None,
     out: Path | None = None,
     tokenizer: str | None = None,
     device: str = "auto",
@@ -37,8 +42,10 @@ def train(
     ----------
     source
         Where the scenes are: tabletop:, a .jsonl, .csv or .txt file, a folder, a zip or tar.
+    config
+        A YAML file with any of these options; those on the command line win over it.
     out
-        Run folder; by default runs/VIEWS-SIZE-SEED.
+        Run folder; by default runs/VIEWS-SIZE-sSEED.
     tokenizer
         A tokenizer.json to use; by default one is trained on the texts.
     device
@@ -52,52 +59,83 @@ def train(
     json
         Print one JSON document.
     """
-    import tempfile
-
     from coview.data.readers import open_source
+    from coview.training import train as training
+
+    kind = settings.size if settings.modality == "text" else "image"
+    out = out or Path("runs") / f"{settings.views}-{kind}-s{settings.seed}"
+    scenes = open_source(source)
+    if not dry_run:
+        training.check_folder(out, settings, resume=resume)
+        if resume and training.is_finished(out, settings):
+            emit("train", {"run": str(out)}, as_json=json, text=f"{out}: the run is finished already")
+            return
+    if scenes.split_note and not quiet:
+        print(f"{source}: {scenes.split_note}", file=sys.stderr)
+    if settings.modality == "image":
+        result = train_images(scenes, settings, out, device, dry_run, quiet)
+    else:
+        result = train_texts(scenes, settings, out, device, dry_run, quiet, tokenizer)
+    if dry_run:
+        text = describe(settings, result)
+    else:
+        following = ("coview", "embed", source, "--model", f"run:{out}", "--split", "test")
+        text = f"{out}\nnext: {shlex.join(following)}"
+    emit("train", result, as_json=json, text=text)
+
+
+def train_texts(
+    scenes: Source,
+    settings: TrainConfig,
+    out: Path,
+    device: str,
+    dry_run: bool,
+    quiet: bool,
+    tokenizer: str | None,
+) -> dict:
+    """Tokens, plan, run; the result of the command."""
+    from coview.training import train as training
+
+    say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        cache = Path(scratch) if dry_run else training.token_cache()
+        store = training.open_store(scenes, settings, tokenizer, cache, progress=say)
+        plan = training.plan_text(settings, store)
+    if not dry_run:
+        if plan.truncated_share:
+            cut = f"{plan.truncated_share:.2%} of the texts are longer than {settings.max_length} tokens"
+            say(f"{cut} and are cut.")
+        with progress_of(f"train {settings.views}", settings.steps, quiet=quiet) as update:
+            training.train_text(
+                settings, store, out, device=device, resume=resume_command(), report=shown(update)
+            )
+    return {"run": str(out), **asdict(plan)}
+
+
+def train_images(
+    scenes: Source, settings: TrainConfig, out: Path, device: str, dry_run: bool, quiet: bool
+) -> dict:
+    """Images, run; the result of the command."""
     from coview.encoders.image import ImageEncoderConfig
     from coview.training import train as training
     from coview.training.image_task import build_images
 
-    again = f"{training.shell_command()} --resume"
-    out = out or Path("runs") / f"{config.views}-{config.size}-s{config.seed}"
-    scenes = open_source(source)
-    note = getattr(scenes, "split_note", "")
-    if note and not quiet:
-        print(f"{source}: {note}", file=sys.stderr)
-    if not dry_run:
-        training.check_folder(out, resume=resume)
-    say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr)
-
-    if config.modality == "image":
-        views = config.views_per_scene if config.views == "good" else 1
-        images = build_images(scenes, views, ImageEncoderConfig().pixels)
-        with progress_of(f"train {config.views}", config.steps, quiet=quiet) as update:
-            training.train_image(config, images, out, device=device, resume=again, report=shown(update))
-        following = f"coview embed {source} --model run:{out} --split test"
-        emit("train", {"run": str(out)}, as_json=json, text=f"{out}\nnext: {following}")
-        return
-
-    with tempfile.TemporaryDirectory() as scratch:
-        cache = Path(scratch) if dry_run else training.token_cache()
-        store = training.open_store(scenes, config, tokenizer, cache, progress=say)
-        plan = training.plan_text(config, store)
-        if dry_run:
-            emit("train", asdict(plan), as_json=json, text=describe(config, plan))
-            return
-    if plan.truncated_share:
-        say(
-            f"{plan.truncated_share:.2%} of the texts are longer than {config.max_length} tokens and are cut."
+    if dry_run:
+        raise UsageError("only a run on texts can be planned.", where="--dry-run", hint="Leave it out.")
+    views = settings.views_per_scene if settings.views == "good" else 1
+    images = build_images(scenes, views, ImageEncoderConfig().pixels)
+    with progress_of(f"train {settings.views}", settings.steps, quiet=quiet) as update:
+        training.train_image(
+            settings, images, out, device=device, resume=resume_command(), report=shown(update)
         )
-    with progress_of(f"train {config.views}", config.steps, quiet=quiet) as update:
-        training.train_text(config, store, out, device=device, resume=again, report=shown(update))
-    result = {"run": str(out), **asdict(plan)}
-    emit(
-        "train",
-        result,
-        as_json=json,
-        text=f"{out}\nnext: coview embed {source} --model run:{out} --split test",
-    )
+    return {"run": str(out)}
+
+
+def resume_command() -> str:
+    """What to type to go on with the run that is being started."""
+    from coview.training.train import shell_command
+
+    return f"{shell_command()} --resume"
 
 
 SHOWN = ("loss", "invariance", "sigreg_over_floor", "effective_rank", "view_shuffle")
@@ -113,16 +151,16 @@ def shown(update: Callable[[int, str], None]) -> Callable[[dict], None]:
     return report
 
 
-def describe(config: TrainConfig, plan) -> str:
+def describe(settings: TrainConfig, plan: dict) -> str:
     """The plan for people."""
     return "\n".join(
         (
-            f"scenes      {plan.scenes:,} with enough texts, {plan.texts:,} texts",
-            f"tokens      {plan.tokens:,} ({plan.truncated_share:.2%} of the texts are cut)",
-            f"parameters  {plan.parameters:,}",
-            f"steps       {config.steps:,} of {config.batch} scenes x {config.views_per_scene} views, "
-            f"about {plan.tokens_per_step:,} tokens each, {plan.tokens_to_read:,} in all",
-            f"memory      {plan.memory / 2**20:,.0f} MB at the peak",
+            f"scenes      {plan['scenes']:,} with enough texts, {plan['texts']:,} texts",
+            f"tokens      {plan['tokens']:,} ({plan['truncated_share']:.2%} of the texts are cut)",
+            f"parameters  {plan['parameters']:,}",
+            f"steps       {settings.steps:,} of {settings.batch} scenes x {settings.views_per_scene} views, "
+            f"about {plan['tokens_per_step']:,} tokens each, {plan['tokens_to_read']:,} in all",
+            f"memory      {plan['memory'] / 2**20:,.0f} MB at the peak",
             "nothing was written.",
         )
     )

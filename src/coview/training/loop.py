@@ -33,6 +33,20 @@ def no_probe(task: Task, done: int) -> dict:
     return {}
 
 
+@contextmanager
+def reproducible() -> Generator[None]:
+    """Within it, PyTorch gives the same result every time, and numbers too small to matter are zero."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        torch.set_flush_denormal(False)
+
+
+@reproducible()
 def train(
     task: Task, config: TrainConfig, folder: Path, *, resume: str, report: Report, probe: Probe = no_probe
 ) -> None:
@@ -53,8 +67,6 @@ def train(
     CheckFailed
         The loss is not a number; the last good checkpoint is kept.
     """
-    torch.use_deterministic_algorithms(True)
-    torch.set_flush_denormal(True)
     optimizer = make_optimizer(task.model, config)
     mark = Checkpoint(step=0, config=config.hash, data=task.data_hash)
     first = load_checkpoint(folder, task.model, optimizer, mark)

@@ -22,6 +22,8 @@ from coview.training.memory import estimate_memory
 from coview.training.task import Task
 from coview.training.text_task import TextTask
 
+ELSEWHERE = "Choose another --out."
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -46,16 +48,10 @@ def open_store(
     source: Source, config: TrainConfig, tokenizer: str | None, cache: Path, progress
 ) -> TokenStore:
     """The token store of the source's training split, built if the cache has none."""
-    from coview.runs import hash_bytes
-
-    loaded = load_tokenizer(tokenizer) if tokenizer else None
-    name = hash_bytes(
-        source.name.encode(), str(tokenizer).encode(), str((config.vocabulary, config.max_length)).encode()
-    )
     return build_store(
         source,
-        cache / name,
-        tokenizer=loaded,
+        cache,
+        tokenizer=load_tokenizer(tokenizer) if tokenizer else None,
         vocabulary=config.vocabulary,
         max_length=config.max_length,
         progress=progress,
@@ -127,6 +123,7 @@ def train_image(
 
 def _run(task: Task, config: TrainConfig, out: Path, resume: str, report: Report, probe: Probe) -> float:
     """Run the loop in its folder; seconds it took."""
+    check_unchanged(out, config)
     started = time.perf_counter()
     write_json(out / "config.json", config.as_json())
     train(task, config, out, resume=resume, report=report, probe=probe)
@@ -139,22 +136,36 @@ def _sign(out: Path, config: TrainConfig, data: dict, seconds: float) -> None:
     write_json(out / "manifest.json", manifest(**facts))
 
 
-def check_folder(out: Path, *, resume: bool) -> None:
-    """A run folder is new, or resumed on purpose.
+def check_folder(out: Path, config: TrainConfig, *, resume: bool) -> None:
+    """A run folder is new and can be written, or is resumed on purpose with the options it was started with.
 
     Raises
     ------
     UsageError
-        The folder is in use and `resume` is false, or holds no run and `resume` is true.
     """
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise UsageError("it is a file, and the run needs a folder.", where=str(there), hint=ELSEWHERE)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError("the folder cannot be written.", where=str(there), hint=ELSEWHERE)
     used = out.is_dir() and any(out.iterdir())
     if used and not resume:
         raise UsageError(
-            "the folder is not empty.", where=str(out), hint="Add --resume, or choose another --out."
+            "the folder is not empty.", where=str(out), hint=f"Add --resume to go on with it. {ELSEWHERE}"
         )
     if resume and not (out / "config.json").is_file():
+        hint = "Leave --resume out to start one."
+        raise UsageError("there is no run to resume here.", where=str(out), hint=hint)
+    check_unchanged(out, config)
+
+
+def check_unchanged(out: Path, config: TrainConfig) -> None:
+    """Raise UsageError, naming the options, if the run in the folder was started with others."""
+    if (out / "config.json").is_file() and (changes := config.changes(resumed_config(out))):
         raise UsageError(
-            "there is no run to resume here.", where=str(out), hint="Leave --resume out to start one."
+            f"the run in this folder has other options ({'; '.join(changes)}).",
+            where=str(out),
+            hint=f"Give the options it was started with. {ELSEWHERE}",
         )
 
 
@@ -167,7 +178,7 @@ def resumed_config(out: Path) -> TrainConfig:
 
 def is_finished(out: Path, config: TrainConfig) -> bool:
     """Whether the folder holds the finished run of this very configuration."""
-    return (out / "manifest.json").is_file() and resumed_config(out) == config
+    return (out / "manifest.json").is_file() and not config.changes(resumed_config(out))
 
 
 def shell_command() -> str:
