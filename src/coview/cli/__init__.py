@@ -5,7 +5,11 @@ Results go to stdout, everything else to stderr. With ``--json`` stdout carries 
 """
 
 import json
+import signal
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import NoReturn
 
 COMMANDS = {
@@ -25,13 +29,27 @@ def main(argv: list[str] | None = None) -> None:
     from coview.errors import CoviewError, Interrupted, ResourceError
 
     try:
-        run(argv)
+        with sigterm_as_interrupt():
+            run(argv)
     except CoviewError as error:
         fail(argv, error)
     except KeyboardInterrupt:
         fail(argv, Interrupted("interrupted; nothing half-written was left."))
     except MemoryError:
         fail(argv, ResourceError("out of memory.", hint="Use a smaller --batch or --size."))
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Generator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, so that what is half-written is removed."""
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run(argv: list[str]) -> None:
@@ -54,7 +72,7 @@ def build_app():
 
     from coview import __version__
 
-    app = App(name="coview", version=__version__, help=__doc__.split("\n", 1)[0], help_format="plaintext")
+    app = App(name="coview", version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     app.help = "Encoders of one scene seen through many views, and an honest measure of how they line up."
     for name, help_line in COMMANDS.items():
         app.command(f"coview.cli.{name}:{name}", name=name, help=help_line)

@@ -100,7 +100,7 @@ def train_texts(
     with tempfile.TemporaryDirectory() as scratch:
         cache = Path(scratch) if dry_run else training.token_cache()
         store = training.open_store(scenes, settings, tokenizer, cache, progress=say)
-        plan = training.plan_text(settings, store)
+        plan = training.plan_text(settings, store, device)
     if not dry_run:
         if plan.truncated_share:
             cut = f"{plan.truncated_share:.2%} of the texts are longer than {settings.max_length} tokens"
@@ -160,7 +160,7 @@ def describe(settings: TrainConfig, plan: dict) -> str:
             f"parameters  {plan['parameters']:,}",
             f"steps       {settings.steps:,} of {settings.batch} scenes x {settings.views_per_scene} views, "
             f"about {plan['tokens_per_step']:,} tokens each, {plan['tokens_to_read']:,} in all",
-            f"memory      {plan['memory'] / 2**20:,.0f} MB at the peak",
+            f"memory      {plan['memory'] / 2**20:,.0f} MB at the peak, computing in {plan['precision']}",
             "nothing was written.",
         )
     )

@@ -1,33 +1,63 @@
-"""How much memory a text run takes at its peak, from its shapes."""
+"""How much memory a text run takes at its peak, counted from its shapes."""
 
 import resource
 import sys
+from pathlib import Path
 
-from coview.config import TrainConfig
 from coview.encoders.text import TextEncoderConfig
 
-RUNTIME = 280 * 2**20  # Python, PyTorch and its first buffers, before any tensor of ours
-SPREAD = 1.1  # the largest batch over the average one
+FIRST_USE = (
+    160 * 2**20
+)  # what PyTorch imports at the optimiser's first step, and the buffers of its libraries
+SLACK = 1.15  # the largest batch over the average one (1.05), and what the allocator keeps for itself (1.1)
 
+# Bytes a parameter: weight, gradient and Adam's two moments; in bfloat16 a copy of the weight as well.
+STATE = {"fp32": 16, "bf16": 18}
 
-def peak_memory() -> int:
-    """Largest resident set of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+# Vectors of the encoder's width that one token leaves in each layer for the backward pass, in units of four
+# bytes a number. Full precision: query, key, value (3), attention's output as computed and as packed (2),
+# what the two norms read and give (4), the inner part before and after its nonlinearity (8). In bfloat16 the
+# inner part takes half, and each linear map keeps its input once more at half size (.5 each for query, key,
+# value, the output and the inner part) instead of attention's packed output.
+KEPT_IN_A_LAYER = {"fp32": 17.0, "bf16": 14.5}
+KEPT_AT_THE_INPUT = 2  # before and after the norm of the embeddings
+IN_FLIGHT = 9  # gradients that are alive while the last layer is undone: the inner part twice, its input
+FOR_NEXT_TOKEN = 3  # states that have a successor, their gradient, and the gradient as it is scattered back
 
 
 def estimate_memory(
-    config: TrainConfig, shape: TextEncoderConfig, tokens_per_step: int, *, half: bool
+    shape: TextEncoderConfig, *, parameters: int, tokens: int, precision: str, causal: bool
 ) -> int:
-    """Bytes of the whole process at its peak.
+    """Bytes that the whole process holds at its peak, on a CPU.
 
-    Counted are weights, gradients and Adam's two moments (16 bytes a parameter), what each layer keeps for
-    its backward pass, and for next-token the scores of the whole vocabulary.
+    Parameters
+    ----------
+    parameters : numbers in the model
+    tokens : of an average batch, all views together
+    precision : fp32 or bf16
+    causal : whether the next token is predicted
     """
-    width, ffn = shape.width, 4 * shape.width
-    per_layer = 12 * width * width
-    parameters = (
-        shape.layers * per_layer + (shape.vocabulary + shape.max_length) * width + width * shape.output
+    kept = KEPT_AT_THE_INPUT + KEPT_IN_A_LAYER[precision] * shape.layers + IN_FLIGHT
+    vectors = tokens * (kept + FOR_NEXT_TOKEN * causal)
+    return round(
+        held_memory() + FIRST_USE + STATE[precision] * parameters + SLACK * vectors * shape.width * 4
     )
-    number = 2 if half else 4
-    return RUNTIME + parameters * 16
+
+
+def held_memory() -> int:
+    """What this process holds in memory now, in bytes; where the system does not say, its peak so far."""
+    return _from_linux("VmRSS") or peak_memory()
+
+
+def peak_memory() -> int:
+    """The most this process has held in memory so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On Linux `ru_maxrss` begins with the size of the process that started this one.
+    return _from_linux("VmHWM") or (peak if sys.platform == "darwin" else peak * 1024)
+
+
+def _from_linux(name: str) -> int:
+    """A size from Linux's account of this process, in bytes; 0 elsewhere."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), 0)

@@ -95,11 +95,17 @@ def whiten(head: nn.Linear, samples: Tensor, shrinkage: float = 1e-3) -> None:
     head.bias.copy_(-projection @ mean)
 
 
-def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
-    """bfloat16 where asked for, or where the hardware multiplies it natively; float32 elsewhere."""
+def precision_of(config: TrainConfig, device: torch.device) -> str:
+    """fp32 or bf16: what is asked for; ``auto`` is bfloat16 where the hardware multiplies it natively."""
+    if config.precision != "auto":
+        return config.precision
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         native = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
-    enabled = config.precision == "bf16" or (config.precision == "auto" and native)
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
+    return "bf16" if native else "fp32"
+
+
+def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
+    """The precision of the encoder's products; sums and losses are always float32."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision_of(config, device) == "bf16")

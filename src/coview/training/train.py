@@ -18,8 +18,8 @@ from coview.errors import UsageError
 from coview.runs import manifest, read_json, write_json
 from coview.training.image_task import ImageStore, ImageTask
 from coview.training.loop import Probe, Report, no_probe, silent, train
-from coview.training.memory import estimate_memory
-from coview.training.task import Task
+from coview.training.memory import estimate_memory, peak_memory
+from coview.training.task import Task, precision_of
 from coview.training.text_task import TextTask
 
 ELSEWHERE = "Choose another --out."
@@ -27,7 +27,7 @@ ELSEWHERE = "Choose another --out."
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would read and need; memory in bytes, of the whole process at its peak."""
+    """What a run would read and need; memory in bytes, of the whole process at its peak on a CPU."""
 
     scenes: int
     texts: int
@@ -36,6 +36,7 @@ class Plan:
     parameters: int
     tokens_per_step: int
     tokens_to_read: int
+    precision: str
     memory: int
 
 
@@ -58,20 +59,33 @@ def open_store(
     )
 
 
-def plan_text(config: TrainConfig, store: TokenStore) -> Plan:
-    """What training on `store` takes, from the shapes alone."""
-    task = TextTask(config, store, torch.device("cpu"))
-    per_text = store.meta["tokens"] / store.meta["texts"]
-    per_step = round(per_text * config.views_per_scene * config.batch)
+def plan_text(config: TrainConfig, store: TokenStore, device: str = "cpu") -> Plan:
+    """What training on `store` takes; errors as `train_text`."""
+    return plan_of(TextTask(config, store, torch.device(pick_device(device))))
+
+
+def plan_of(task: TextTask) -> Plan:
+    """What a task takes, from its shapes alone."""
+    config, meta = task.config, task.store.meta
+    per_step = round(meta["tokens"] / meta["texts"] * config.views_per_scene * config.batch)
+    parameters = sum(parameter.numel() for parameter in task.model.parameters())
+    precision = precision_of(config, task.device)
     return Plan(
         scenes=len(task.scenes),
-        texts=store.meta["texts"],
-        tokens=store.meta["tokens"],
-        truncated_share=store.meta["truncated_share"],
-        parameters=sum(parameter.numel() for parameter in task.model.parameters()),
+        texts=meta["texts"],
+        tokens=meta["tokens"],
+        truncated_share=meta["truncated_share"],
+        parameters=parameters,
         tokens_per_step=per_step,
         tokens_to_read=per_step * config.steps,
-        memory=estimate_memory(config, task.model.config, per_step, half=False),
+        precision=precision,
+        memory=estimate_memory(
+            task.model.config,
+            parameters=parameters,
+            tokens=per_step,
+            precision=precision,
+            causal=task.causal,
+        ),
     )
 
 
@@ -95,12 +109,12 @@ def train_text(
         Stopped by a signal; the checkpoint is written.
     """
     task = TextTask(config, store, torch.device(pick_device(device)))
-    facts = {
-        key: store.meta[key] for key in ("source", "scenes", "texts", "tokens", "hash", "truncated_share")
-    }
+    plan = plan_of(task)
     seconds = _run(task, config, out, resume, report, probe)
     save_text_encoder(out, task.model, store.tokenizer, config.as_json())
-    _sign(out, config, facts, seconds)
+    named = ("source", "scenes", "texts", "tokens", "hash", "truncated_share")
+    data = {name: store.meta[name] for name in named}
+    _sign(out, config, data, seconds, precision=plan.precision, estimated_peak_memory=plan.memory)
 
 
 def train_image(
@@ -130,10 +144,10 @@ def _run(task: Task, config: TrainConfig, out: Path, resume: str, report: Report
     return time.perf_counter() - started
 
 
-def _sign(out: Path, config: TrainConfig, data: dict, seconds: float) -> None:
+def _sign(out: Path, config: TrainConfig, data: dict, seconds: float, **more) -> None:
     """The manifest is written last: a run that has one is finished."""
-    facts = {"kind": "train", "data": data, "config_hash": config.hash, "seconds": round(seconds, 1)}
-    write_json(out / "manifest.json", manifest(**facts))
+    facts = {"data": data, "config_hash": config.hash, "seconds": round(seconds, 1), **more}
+    write_json(out / "manifest.json", manifest(kind="train", **facts, peak_memory=peak_memory()))
 
 
 def check_folder(out: Path, config: TrainConfig, *, resume: bool) -> None:
