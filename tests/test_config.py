@@ -65,7 +65,7 @@ def test_whatever_bears_on_the_outcome_is_in_the_hash(field):
         ({"learning_rate": float("nan")}, "--learning-rate: must be positive, not nan."),
         ({"weight": 1.1}, "--weight: must lie in [0, 1], not 1.1."),
         ({"mask_rate": 1.0}, "--mask-rate: must lie between 0 and 1, not 1.0."),
-        ({"views_per_scene": 1}, "--views-per-scene: must be at least 2: one observation has no other view"),
+        ({"views_per_scene": 1}, "--views-per-scene: must be at least 2 (one observation has no other view)"),
         ({"batch": 1}, "--batch: must be at least 2"),
         ({"batch": 0, "views": "next-token"}, "--batch: must be at least 1, not 0."),
         ({"modality": "image", "views": "next-token"}, "--views: is for texts only"),

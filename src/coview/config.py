@@ -111,15 +111,15 @@ class TrainConfig:
             self._need(name, getattr(self, name) > 0, "must be positive")
         self._need("mask_rate", 0 < self.mask_rate < 1, "must lie between 0 and 1")
         self._need("weight", 0 <= self.weight <= 1, "must lie in [0, 1]")
-        self._need("max_length", self.max_length >= 3, "must be at least 3, two special tokens and a word")
-        self._need("vocabulary", self.vocabulary >= 6, "must be at least 6, five special tokens and a word")
+        self._need("max_length", self.max_length >= 3, "must be at least 3 (two special tokens and a word)")
+        self._need("vocabulary", self.vocabulary >= 6, "must be at least 6 (five special tokens and a word)")
         if self.views == "next-token":
             self._need("views", self.modality == "text", "is for texts only")
             for name in ("batch", "views_per_scene"):
                 self._need(name, getattr(self, name) >= 1, "must be at least 1")
         else:
-            self._need("batch", self.batch >= 2, "must be at least 2: a scene is told from others")
-            few = "must be at least 2: one observation has no other view"
+            self._need("batch", self.batch >= 2, "must be at least 2 (a scene is told from others)")
+            few = "must be at least 2 (one observation has no other view)"
             self._need("views_per_scene", self.views_per_scene >= 2, few)
 
     def _need(self, name: str, holds: bool, rule: str) -> None:

@@ -49,7 +49,7 @@ def writing(target: str | Path) -> Generator[None]:
             raise ResourceError(
                 f"the disk is full; {Path(target).name} was not written.",
                 where=str(Path(target).parent),
-                hint="Free some space and run the same command again.",
+                hint="Free some space, then go on.",
             ) from error
         if isinstance(error, OSError) and error.errno in UNWRITABLE:
             hint = "Choose another place to write to."

@@ -5,6 +5,7 @@ Results go to stdout, everything else to stderr. With ``--json`` stdout carries 
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -26,7 +27,7 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> None:
     """Run one command and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
-    from coview.errors import CoviewError, Interrupted, ResourceError
+    from coview.errors import CoviewError, InputError, Interrupted, ResourceError
 
     try:
         with sigterm_as_interrupt():
@@ -35,6 +36,11 @@ def main(argv: list[str] | None = None) -> None:
         fail(argv, error)
     except KeyboardInterrupt:
         fail(argv, Interrupted("interrupted; nothing half-written was left."))
+    except BrokenPipeError:  # whoever read the output has seen enough, `head` for instance
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        fail(argv, InputError(f"{error.strerror or error}.", where=str(error.filename or "")))
     except MemoryError:
         fail(argv, ResourceError("out of memory.", hint="Use a smaller --batch or --size."))
 

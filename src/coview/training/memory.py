@@ -6,9 +6,7 @@ from pathlib import Path
 
 from coview.encoders.text import TextEncoderConfig
 
-FIRST_USE = (
-    160 * 2**20
-)  # what PyTorch imports at the optimiser's first step, and the buffers of its libraries
+FIRST_USE = 160 * 2**20  # imports at the optimiser's first step, and buffers of PyTorch's libraries
 SLACK = 1.15  # the largest batch over the average one (1.05), and what the allocator keeps for itself (1.1)
 
 # Bytes a parameter: weight, gradient and Adam's two moments; in bfloat16 a copy of the weight as well.
