@@ -7,3 +7,6 @@ import os
 # same speed. Both are read when the first kernel is made.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
+
+# Without it PyTorch refuses to multiply matrices on a GPU when results must be the same every time.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -5,12 +5,10 @@ import sys
 from pathlib import Path
 
 from coview.encoders.text import TextEncoderConfig
+from coview.training.tied_head import BLOCK
 
-FIRST_USE = 160 * 2**20  # imports at the optimiser's first step, and buffers of PyTorch's libraries
-SLACK = 1.15  # the largest batch over the average one (1.05), and what the allocator keeps for itself (1.1)
-
-# Bytes a parameter: weight, gradient and Adam's two moments; in bfloat16 a copy of the weight as well.
-STATE = {"fp32": 16, "bf16": 18}
+FIRST_USE = 140 * 2**20  # imports at the optimiser's first step, and buffers of PyTorch's libraries
+SLACK = 1.25  # the largest batch over the average one (about 1.08), and what the allocator keeps (about 1.15)
 
 # Vectors of the encoder's width that one token leaves in each layer for the backward pass, in units of four
 # bytes a number. Full precision: query, key, value (3), attention's output as computed and as packed (2),
@@ -26,7 +24,10 @@ FOR_NEXT_TOKEN = 3  # states that have a successor, their gradient, and the grad
 def estimate_memory(
     shape: TextEncoderConfig, *, parameters: int, tokens: int, precision: str, causal: bool
 ) -> int:
-    """Bytes that the whole process holds at its peak, on a CPU.
+    """Bytes that this process, which holds the model already, will hold at its peak on a CPU.
+
+    Weights and Adam's two moments are always there. The peak is either when the backward pass begins, with
+    all that the forward pass has kept, or when it ends, with all gradients.
 
     Parameters
     ----------
@@ -35,11 +36,13 @@ def estimate_memory(
     precision : fp32 or bf16
     causal : whether the next token is predicted
     """
-    kept = KEPT_AT_THE_INPUT + KEPT_IN_A_LAYER[precision] * shape.layers + IN_FLIGHT
-    vectors = tokens * (kept + FOR_NEXT_TOKEN * causal)
-    return round(
-        held_memory() + FIRST_USE + STATE[precision] * parameters + SLACK * vectors * shape.width * 4
-    )
+    vectors = KEPT_AT_THE_INPUT + KEPT_IN_A_LAYER[precision] * shape.layers + IN_FLIGHT
+    vectors += FOR_NEXT_TOKEN * causal
+    begins = SLACK * 4 * tokens * vectors * shape.width
+    begins += 2 * parameters * (precision == "bf16")  # a copy of the weights
+    begins += 4 * shape.vocabulary * (3 * BLOCK + 2 * shape.width) * causal  # a block of scores, the gradient
+    ends = 4 * parameters
+    return round(held_memory() + FIRST_USE + 8 * parameters + max(begins, ends))
 
 
 def held_memory() -> int:
