@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from coview.config import TrainConfig
+from coview.config import RunConfig
 from coview.errors import CheckFailed, Interrupted
 from coview.runs import atomic_path, writing
 from coview.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -48,7 +48,7 @@ def reproducible() -> Generator[None]:
 
 @reproducible()
 def train(
-    task: Task, config: TrainConfig, folder: Path, *, resume: str, report: Report, probe: Probe = no_probe
+    task: Task, config: RunConfig, folder: Path, *, resume: str, report: Report, probe: Probe = no_probe
 ) -> None:
     """Train `task` to its last step, or on from the checkpoint in `folder`.
 
@@ -116,7 +116,7 @@ def train(
     task.finish()
 
 
-def measures(outcome: Outcome, config: TrainConfig) -> dict[str, float]:
+def measures(outcome: Outcome, config: RunConfig) -> dict[str, float]:
     """What is logged of one step: the loss and its terms, and what tells a collapse early.
 
     ``sigreg_over_floor`` is 1 when the batch cannot be told from a Gaussian; ``effective_rank`` counts the

@@ -5,12 +5,12 @@ import math
 import torch
 from torch import nn
 
-from coview.config import TrainConfig
+from coview.config import RunConfig
 
 FINAL_SHARE = 0.01  # the cosine ends at this share of the learning rate
 
 
-def learning_rate(config: TrainConfig, step: int) -> float:
+def learning_rate(config: RunConfig, step: int) -> float:
     """Linear warm-up, then a cosine down to 1 % at the last step."""
     warm = min(1.0, (step + 1) / max(config.warmup, 1))
     progress = step / max(config.steps - 1, 1)
@@ -18,7 +18,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.learning_rate * warm * cosine
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
+def make_optimizer(model: nn.Module, config: RunConfig) -> torch.optim.AdamW:
     """AdamW, fused; weight decay on matrices only, not on biases and norms."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [

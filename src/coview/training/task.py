@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from coview.config import TrainConfig
+from coview.config import RunConfig, TrainConfig
 from coview.errors import InputError, UsageError
 from coview.training.objectives import Loss, lejepa, vicreg
 from coview.training.sigreg import directions
@@ -95,7 +95,7 @@ def whiten(head: nn.Linear, samples: Tensor, shrinkage: float = 1e-3) -> None:
     head.bias.copy_(-projection @ mean)
 
 
-def precision_of(config: TrainConfig, device: torch.device) -> str:
+def precision_of(config: RunConfig, device: torch.device) -> str:
     """fp32 or bf16: what is asked for; ``auto`` is bfloat16 where the hardware multiplies it natively."""
     if config.precision != "auto":
         return config.precision
@@ -106,6 +106,6 @@ def precision_of(config: TrainConfig, device: torch.device) -> str:
     return "bf16" if native else "fp32"
 
 
-def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
+def autocast(config: RunConfig, device: torch.device) -> torch.autocast:
     """The precision of the encoder's products; sums and losses are always float32."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision_of(config, device) == "bf16")

@@ -5,10 +5,11 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
-from coview.config import TrainConfig
+from coview.config import RunConfig, TrainConfig
 from coview.data.scenes import Source
 from coview.data.tokens import TokenStore, build_store, load_tokenizer
 from coview.encoders.encoder import pick_device
@@ -23,6 +24,7 @@ from coview.training.task import Task, precision_of
 from coview.training.text_task import TextTask
 
 ELSEWHERE = "Choose another --out."
+Config = TypeVar("Config", bound=RunConfig)
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,11 @@ def train_text(
     """
     task = TextTask(config, store, torch.device(pick_device(device)))
     plan = plan_of(task)
-    seconds = _run(task, config, out, resume, report, probe)
+    seconds = run_task(task, config, out, resume, report, probe)
     save_text_encoder(out, task.model, store.tokenizer, config.as_json())
     named = ("source", "scenes", "texts", "tokens", "hash", "truncated_share")
     data = {name: store.meta[name] for name in named}
-    _sign(out, config, data, seconds, precision=plan.precision, estimated_peak_memory=plan.memory)
+    sign(out, config, data, seconds, precision=plan.precision, estimated_peak_memory=plan.memory)
 
 
 def train_image(
@@ -129,13 +131,13 @@ def train_image(
 ) -> None:
     """Train an image encoder into the run folder `out`, or resume it there; errors as `train_text`."""
     task = ImageTask(config, store, torch.device(pick_device(device)))
-    seconds = _run(task, config, out, resume, report, probe)
+    seconds = run_task(task, config, out, resume, report, probe)
     save_image_encoder(out, task.model, config.as_json())
     scenes, images = store.pixels.shape[:2]
-    _sign(out, config, {"scenes": scenes, "images": scenes * images, "hash": store.hash}, seconds)
+    sign(out, config, {"scenes": scenes, "images": scenes * images, "hash": store.hash}, seconds)
 
 
-def _run(task: Task, config: TrainConfig, out: Path, resume: str, report: Report, probe: Probe) -> float:
+def run_task(task: Task, config: RunConfig, out: Path, resume: str, report: Report, probe: Probe) -> float:
     """Run the loop in its folder; seconds it took."""
     check_unchanged(out, config)
     started = time.perf_counter()
@@ -144,13 +146,13 @@ def _run(task: Task, config: TrainConfig, out: Path, resume: str, report: Report
     return time.perf_counter() - started
 
 
-def _sign(out: Path, config: TrainConfig, data: dict, seconds: float, **more) -> None:
+def sign(out: Path, config: RunConfig, data: dict, seconds: float, **more) -> None:
     """The manifest is written last: a run that has one is finished."""
     facts = {"data": data, "config_hash": config.hash, "seconds": round(seconds, 1), **more}
     write_json(out / "manifest.json", manifest(kind="train", **facts, peak_memory=peak_memory()))
 
 
-def check_folder(out: Path, config: TrainConfig, *, resume: bool) -> None:
+def check_folder(out: Path, config: RunConfig, *, resume: bool) -> None:
     """A run folder is new and can be written, or is resumed on purpose with the options it was started with.
 
     Raises
@@ -173,9 +175,9 @@ def check_folder(out: Path, config: TrainConfig, *, resume: bool) -> None:
     check_unchanged(out, config)
 
 
-def check_unchanged(out: Path, config: TrainConfig) -> None:
+def check_unchanged(out: Path, config: RunConfig) -> None:
     """Raise UsageError, naming the options, if the run in the folder was started with others."""
-    if (out / "config.json").is_file() and (changes := config.changes(resumed_config(out))):
+    if (out / "config.json").is_file() and (changes := config.changes(resumed_config(out, type(config)))):
         raise UsageError(
             f"the run in this folder has other options ({'; '.join(changes)}).",
             where=str(out),
@@ -183,16 +185,17 @@ def check_unchanged(out: Path, config: TrainConfig) -> None:
         )
 
 
-def resumed_config(out: Path) -> TrainConfig:
-    """The configuration a run was started with."""
+def resumed_config(out: Path, kind: type[Config]) -> Config:
+    """The configuration a run was started with; UsageError if it is of another kind."""
     document = read_json(out / "config.json")
-    document.pop("encoder", None)
-    return TrainConfig.from_json(document, where=str(out / "config.json"))
+    for shape in ("encoder", "decoder"):
+        document.pop(shape, None)
+    return kind.from_json(document, where=str(out / "config.json"))
 
 
-def is_finished(out: Path, config: TrainConfig) -> bool:
+def is_finished(out: Path, config: RunConfig) -> bool:
     """Whether the folder holds the finished run of this very configuration."""
-    return (out / "manifest.json").is_file() and not config.changes(resumed_config(out))
+    return (out / "manifest.json").is_file() and not config.changes(resumed_config(out, type(config)))
 
 
 def shell_command() -> str:
