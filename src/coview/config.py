@@ -195,7 +195,7 @@ class CaptionConfig(RunConfig):
     warmup: int = 200
     learning_rate: float = 2e-3
     size: str = "s"
-    prefix: int = 4
+    prefix: int = 2
     same_text: float = 0.5
     noise: float = 1.0
 
