@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "train an encoder of texts from texts grouped by scene",
     "embed": "embed the texts or images of a source with any encoder",
     "align": "how aligned two encoders are: score, chance, error and signature",
+    "caption": "write captions from embeddings, and score captions",
     "worlds": "the theorem and its bound on finite worlds, and what they predict for a corpus",
 }
 

@@ -17,10 +17,10 @@ def is_csv(file: TextFile) -> bool:
 
 def records(file: TextFile, on_problem: OnProblem) -> Iterator[tuple[int, dict]]:
     """Yield (row, record) of a JSONL or CSV file; a bad row goes to `on_problem`."""
-    return _csv_records(file, on_problem) if is_csv(file) else _json_records(file, on_problem)
+    return _csv_records(file, on_problem) if is_csv(file) else json_records(file, on_problem)
 
 
-def _json_records(file: TextFile, on_problem: OnProblem) -> Iterator[tuple[int, dict]]:
+def json_records(file: TextFile, on_problem: OnProblem) -> Iterator[tuple[int, dict]]:
     for row, line in read_lines(file):
         if not line.strip():
             continue
