@@ -100,7 +100,9 @@ def test_a_beam_that_holds_everything_finds_the_best_text_there_is():
 def test_a_wider_beam_is_no_worse_on_the_whole():
     decoder, rows = make_decoder(vocabulary=20, seed=5), rows_of(40, seed=5)
     search = Search(length_penalty=0)
-    means = [np.mean([row[0].score for row in beam_search(decoder, rows, search, width=w)]) for w in (1, 2, 8)]
+    means = [
+        np.mean([row[0].score for row in beam_search(decoder, rows, search, width=w)]) for w in (1, 2, 8)
+    ]
     assert means[0] < means[1] < means[2]
 
 
