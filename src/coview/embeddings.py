@@ -1,12 +1,10 @@
 """What an embedding file is: a matrix, an id for each row, the scene of each row, and a manifest.
 
 The native format is safetensors: tensor ``embeddings`` (N, D) or (N, L, D) for L layers, ``ids`` and
-``scenes`` as newline-joined UTF-8 bytes, and the manifest as JSON in the header. It is read here without the
-safetensors package, so that the matrix stays memory-mapped and analysis needs neither a copy nor PyTorch.
+``scenes`` as newline-joined UTF-8 bytes, and the manifest as JSON in the header.
 """
 
 import json
-import struct
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,14 +14,12 @@ import numpy as np
 
 from coview.errors import InputError, MissingError, did_you_mean
 from coview.runs import atomic_path
+from coview.tensor_file import open_tensors, write_tensors
 
 MATRIX_NAMES = ("embeddings", "emb")
 PICKLED = (".pt", ".pth", ".bin", ".pkl", ".pickle")
 SUFFIXES = (".safetensors", ".npy", ".npz", ".parquet")
 ROWS_AT_ONCE = 4096
-
-# How safetensors names the types NumPy has; bfloat16, which NumPy lacks, is widened when read.
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "U8": "u1", "BF16": "<u2"}
 
 
 @dataclass(frozen=True)
@@ -68,24 +64,7 @@ def save_embeddings(target: str | Path, embeddings: Embeddings, *, bfloat16: boo
                 raise InputError(f"{name} may not hold line breaks: {broken[0]!r}.", where=str(target))
             tensors[name] = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
     with atomic_path(target) as temporary:
-        _write_safetensors(temporary, tensors, {"manifest": json.dumps(embeddings.manifest)})
-
-
-def _write_safetensors(target: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """Eight bytes of length, a JSON header, then the tensors without gaps; uint16 stands for bfloat16."""
-    codes = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
-    header: dict = {"__metadata__": metadata}
-    place = 0
-    for name, tensor in tensors.items():
-        offsets = [place, place + tensor.nbytes]
-        header[name] = {"dtype": codes[tensor.dtype], "shape": tensor.shape, "data_offsets": offsets}
-        place += tensor.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # so that the first tensor lies on a multiple of 8
-    with open(target, "wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text)
-        for tensor in tensors.values():
-            stream.write(tensor.reshape(-1).view(np.uint8).data)
+        write_tensors(temporary, tensors, {"manifest": json.dumps(embeddings.manifest)})
 
 
 def _narrow_to_bfloat16(matrix: np.ndarray) -> np.ndarray:
@@ -189,58 +168,24 @@ def _sidecar_ids(source: Path) -> tuple[str, ...] | None:
 
 
 def _read_safetensors(source: Path) -> Embeddings:
-    size = source.stat().st_size
-    with open(source, "rb") as stream:
-        head = stream.read(8)
-        length = struct.unpack("<Q", head)[0] if len(head) == 8 else size
-        if 8 + length > size:
-            raise InputError(
-                "not a whole safetensors file: its header is longer than the file.", where=str(source)
-            )
-        try:
-            header = json.loads(stream.read(length))
-            metadata = header.pop("__metadata__", {})
-            manifest = json.loads(metadata.get("manifest", "{}"))
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InputError("not a safetensors file: its header is not JSON.", where=str(source)) from error
-
-    def tensor(name: str) -> np.ndarray:
-        try:
-            facts = header[name]
-            dtype, shape = np.dtype(DTYPES[facts["dtype"]]), tuple(facts["shape"])
-            first, last = (8 + length + offset for offset in facts["data_offsets"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"tensor {name!r} has no readable description.", where=str(source)) from error
-        count = int(np.prod(shape, dtype=np.int64))
-        if last > size or last - first != dtype.itemsize * count:
-            raise InputError(f"tensor {name!r} is cut short; the file is not whole.", where=str(source))
-        if count == 0:
-            return np.empty(shape, dtype)
-        array = np.memmap(source, dtype=dtype, mode="r", offset=first, shape=shape)
-        return _widen_bfloat16(array) if facts["dtype"] == "BF16" else array
+    file = open_tensors(source)
+    try:
+        manifest = json.loads(file.metadata.get("manifest", "{}"))
+    except (ValueError, TypeError) as error:
+        raise InputError("its manifest is not JSON.", where=str(source)) from error
 
     def words(name: str) -> tuple[str, ...] | None:
-        return tuple(_text(tensor(name).tobytes(), source).split("\n")) if name in header else None
+        return tuple(_text(file.tensor(name).tobytes(), source).split("\n")) if name in file.shapes else None
 
-    matrices = [name for name, facts in header.items() if isinstance(facts, dict) and _rank(facts) in (2, 3)]
-    named = [name for name in MATRIX_NAMES if name in header] or matrices
+    matrices = [name for name, shape in file.shapes.items() if len(shape) in (2, 3)]
+    named = [name for name in MATRIX_NAMES if name in file.shapes] or matrices
     if len(named) != 1:
         raise InputError(
-            f"which tensor holds the rows? Found: {', '.join(header) or 'none'}.",
+            f"which tensor holds the rows? Found: {', '.join(file.shapes) or 'none'}.",
             where=str(source),
             hint="Name one of them 'embeddings'.",
         )
-    return Embeddings(tensor(named[0]), words("ids"), words("scenes"), manifest)
-
-
-def _rank(facts: dict) -> int:
-    shape = facts.get("shape")
-    return len(shape) if isinstance(shape, list) else 0
-
-
-def _widen_bfloat16(words: np.ndarray) -> np.ndarray:
-    """bfloat16 is the upper half of a float32."""
-    return (words.astype(np.uint32) << 16).view(np.float32)
+    return Embeddings(file.tensor(named[0]), words("ids"), words("scenes"), manifest)
 
 
 def _read_npy(source: Path) -> Embeddings:
