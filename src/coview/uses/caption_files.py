@@ -1,6 +1,6 @@
 """Captions and reference captions as JSON Lines, checked row by row before anything is scored.
 
-A row of captions is ``{"id": .., "caption": ".."}``, one of references ``{"id": .., "captions": ["..", ..]}``.
+A row of captions is ``{"id": .., "caption": ".."}``, one of references ``{"id": .., "captions": [".."]}``.
 Line breaks inside a caption count as spaces. A caption may be empty, for that is what a bad captioner writes;
 a reference may not.
 """

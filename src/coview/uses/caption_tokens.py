@@ -35,13 +35,13 @@ SPLIT_WORDS = {
 KEPT_SYMBOLS = "°©®™"  # of those that are no letter, digit or punctuation; others are dropped as emoji are
 
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|nbsp);")
-_ALIKE = {  # typographic characters and what they count as
+_ALIKE: dict[str, str | None] = {  # typographic characters and what they count as
     **dict.fromkeys("\u2018\u2019\u201b", "'"),
     **dict.fromkeys("“”„«»", '"'),
     **dict.fromkeys("\u2013\u2014", "--"),
     **{"…": "...", "€": "$", "£": "#", "½": "1/2", "¼": "1/4", "¾": "3/4", "\u00ad": None},
 }
-_ALIKE = str.maketrans(_ALIKE)
+_TO_ASCII = str.maketrans(_ALIKE)
 
 _RUN = r"(?:[^\W_][\u0300-\u036f]*)+"  # letters and digits, with accents that stand by themselves
 _WORD = rf"{_RUN}(?:[-/_]{_RUN})*"
@@ -78,7 +78,7 @@ _NOT_SIMPLE = re.compile(r"[^a-z0-9']+")
 
 def ptb(text: str) -> list[str]:
     """Tokens as Stanford's PTBTokenizer and coco-caption give them; see the module's head."""
-    text = " ".join(_ENTITY.sub(lambda entity: ENTITIES[entity[1]], text).translate(_ALIKE).split())
+    text = " ".join(_ENTITY.sub(lambda entity: ENTITIES[entity[1]], text).translate(_TO_ASCII).split())
     tokens: list[str] = []
     for token in map(str.lower, _TOKEN.findall(text)):
         if token in SPLIT_WORDS:
