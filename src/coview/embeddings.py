@@ -73,7 +73,7 @@ def _narrow_to_bfloat16(matrix: np.ndarray) -> np.ndarray:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def load_embeddings(source: str | Path) -> Embeddings:
+def load_embeddings(source: str | Path, *, check: bool = True) -> Embeddings:
     """Read an embedding file; the matrix of a safetensors or npy file stays memory-mapped.
 
     Parameters
@@ -83,6 +83,7 @@ def load_embeddings(source: str | Path) -> Embeddings:
         (``emb`` or ``embeddings``, ``ids``, ``scenes``) or ``.parquet`` (columns ``id``, ``embedding``,
         ``scene``). A text file beside it, ``NAME.ids.txt``, one id a line, names the rows of a file that
         has no ids of its own.
+    check : read every row once to see that it is finite; who reads all rows anyway may check them then
 
     Raises
     ------
@@ -119,7 +120,8 @@ def load_embeddings(source: str | Path) -> Embeddings:
             embeddings.matrix, _sidecar_ids(source), embeddings.scenes, embeddings.manifest
         )
     _check_shape(embeddings, str(source))
-    check_finite(embeddings.matrix, str(source), embeddings.ids)
+    if check:
+        check_finite(embeddings.matrix, str(source), embeddings.ids)
     return embeddings
 
 

@@ -20,6 +20,9 @@ COMMANDS = {
     "train": "train an encoder of texts from texts grouped by scene",
     "embed": "embed the texts or images of a source with any encoder",
     "align": "how aligned two encoders are: score, chance, error and signature",
+    "rotate": "join two spaces by one rotation, with pairs or with none; apply it, judge it",
+    "retrieve": "the images that a text describes, across a rotation",
+    "zeroshot": "classify images by the names of classes, with pairs or with none",
     "caption": "write captions from embeddings, and score captions",
     "worlds": "the theorem and its bound on finite worlds, and what they predict for a corpus",
 }

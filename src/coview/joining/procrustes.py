@@ -221,8 +221,8 @@ def require_pairs(method: str, pairs: int, width_x: int, width_y: int) -> None:
     if pairs < least:
         other = "" if method == "procrustes" else " Or use --method procrustes, which can do with fewer."
         raise InputError(
-            f"{pairs} pair{'s are' if pairs != 1 else ' is'} too few for {method}, which needs at least {least} "
-            f"between spaces of width {width_x} and {width_y}.",
+            f"{pairs} pair{'s are' if pairs != 1 else ' is'} too few for {method} between spaces of width "
+            f"{width_x} and {width_y}: at least {least} are needed.",
             hint=f"Give more pairs.{other}",
         )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from coview.alignment.rows import ROWS_AT_ONCE, read_rows
+from coview.embeddings import check_finite
 from coview.errors import InputError
 from coview.runs import atomic_path, hash_bytes
 from coview.tensor_file import open_tensors, write_tensors
@@ -49,7 +50,7 @@ class Rotation:
         Raises
         ------
         InputError
-            The rows have another width.
+            The rows have another width, or one holds NaN or infinity.
         """
         return _joined(self.mapped_blocks(x), len(self.mean_y))
 
@@ -142,7 +143,10 @@ def _centred_blocks(rows, mean: np.ndarray, side: str) -> Iterator[np.ndarray]:
     mean = mean.astype(np.float32)
     for start in range(0, rows.shape[0], ROWS_AT_ONCE):
         block = read_rows(rows, slice(start, start + ROWS_AT_ONCE)).astype(np.float32, copy=False)
-        yield unit_rows(block - mean)
+        centred = block - mean
+        if not np.isfinite(centred.sum(axis=1)).all():
+            check_finite(block, f"rows of {side} from {start} on")
+        yield unit_rows(centred)
 
 
 def _joined(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:

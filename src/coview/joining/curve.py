@@ -1,0 +1,177 @@
+"""How well a map joins two spaces, on scenes it has not seen, and how that grows with the number of pairs."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coview.errors import InputError, UsageError
+from coview.joining.paired import PairedRows, hold_out
+from coview.joining.procrustes import fit_rotation
+from coview.joining.read_out import HUB_NEIGHBOURS, TOP, ReadOut, read_out
+from coview.joining.rotation import Rotation
+
+SIZES = (30, 100, 300, 1000, 5000)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a map is fitted.
+
+    Attributes
+    ----------
+    method : "procrustes", "whitened", "ridge"; None is procrustes where widths are equal
+    reweight : power of the correlations, for "whitened"
+    captions : rows of a scene that are fitted on: "mean", "first" or "each"
+    """
+
+    method: str | None = None
+    reweight: float = 0.5
+    captions: str = "mean"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The plain cosine and CSLS, on the same rows."""
+
+    plain: ReadOut
+    csls: ReadOut
+
+    def as_json(self) -> dict:
+        return {"plain": self.plain.as_json(), "csls": self.csls.as_json()}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of pairs: a read-out for each seed."""
+
+    pairs: int
+    evaluations: tuple[Evaluation, ...]
+
+    def as_json(self) -> dict:
+        document: dict = {"pairs": self.pairs, "seeds": len(self.evaluations)}
+        for kind in ("plain", "csls"):
+            read = [getattr(one, kind) for one in self.evaluations]
+            document[kind] = {"foscttm": _spread([one.foscttm for one in read])}
+            for way in ("x_to_y", "y_to_x"):
+                found = [getattr(one, way) for one in read]
+                document[kind][way] = {
+                    **{f"recall_{k}": _spread([one.recall[k].value for one in found]) for k in TOP},
+                    "median_rank": _spread([one.median_rank for one in found]),
+                }
+        return document
+
+
+def fit(pairs: PairedRows, items: np.ndarray, fitting: Fitting, seed: int = 0) -> Rotation:
+    """A map fitted on some items; what it was fitted on goes into it."""
+    x, y = pairs.training_sides(items, fitting.captions)
+    scenes = None if pairs.scenes is None else tuple(pairs.scenes[item] for item in items)
+    return fit_rotation(
+        x,
+        y,
+        method=fitting.method,
+        reweight=fitting.reweight,
+        seed=seed,
+        made_by=(pairs.x.manifest, pairs.y.manifest),
+        scenes=scenes,
+    )
+
+
+def evaluate(rotation: Rotation, pairs: PairedRows, items: np.ndarray, seed: int = 0) -> Evaluation:
+    """Search some items with each other across the map, both ways, by the cosine and by CSLS."""
+    x, y, items_x, items_y = pairs.galleries(items)
+    mapped, target = rotation.map(x), rotation.target(y)
+    plain, hubs_removed = (
+        read_out(mapped, target, scenes_x=items_x, scenes_y=items_y, hub_neighbours=hubs, seed=seed)
+        for hubs in (0, HUB_NEIGHBOURS)
+    )
+    return Evaluation(plain, hubs_removed)
+
+
+def unseen(rotation: Rotation, pairs: PairedRows) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The items whose scenes a map was not fitted on, and what to say about the others.
+
+    Raises
+    ------
+    InputError
+        The map was fitted on all of them.
+    """
+    if pairs.scenes is None or rotation.fitted_on is None:
+        return np.arange(len(pairs)), ("whether the map was fitted on these rows cannot be told: no ids",)
+    seen = rotation.was_fitted_on(pairs.scenes)
+    if seen.all():
+        raise InputError(
+            f"the map was fitted on all {len(seen):,} of these scenes.", hint="Evaluate it on others."
+        )
+    notes = (f"{int(seen.sum()):,} items the map was fitted on are left out",) if seen.any() else ()
+    return np.flatnonzero(~seen), notes
+
+
+def learning_curve(
+    pairs: PairedRows,
+    *,
+    sizes: Iterable[int] = SIZES,
+    seeds: Sequence[int] = (0, 1, 2),
+    fitting: Fitting | None = None,
+    held: int | None = None,
+    test: PairedRows | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Point]:
+    """Read-outs of maps fitted on growing numbers of pairs, and on all.
+
+    A seed draws which scenes are held out and the order of the others; smaller sets lie in larger ones.
+
+    Parameters
+    ----------
+    pairs : PairedRows to fit on
+    sizes : numbers of pairs; those larger than what there is are left out, and all are added
+    seeds : one map for each
+    fitting : Fitting
+    held : int, scenes held out, see `hold_out`; of no use with `test`
+    test : PairedRows to evaluate on instead of held-out items; scenes that are in it are never fitted on
+    progress : called with the number of maps done
+
+    Raises
+    ------
+    UsageError
+        A size below 2.
+    """
+    fitting = fitting or Fitting()
+    plans = []
+    for seed in seeds:
+        if test is None:
+            order, held_items = hold_out(pairs, held, seed)
+        else:
+            order, held_items = _outside(pairs, test, seed), np.arange(len(test))
+        plans.append((seed, order, held_items))
+    most = min(len(order) for _, order, _ in plans)
+    sizes = sorted({size for size in sizes if size < most} | {most})
+    if sizes[0] < 2:
+        raise UsageError(f"a map cannot be fitted on {sizes[0]} pairs.", where="--sizes")
+    points, done = [], 0
+    for size in sizes:
+        found = []
+        for seed, order, held_items in plans:
+            rotation = fit(pairs, np.sort(order[:size]), fitting, seed)
+            found.append(evaluate(rotation, test or pairs, held_items, seed))
+            progress(done := done + 1)
+        points.append(Point(size, tuple(found)))
+    return points
+
+
+def _outside(pairs: PairedRows, test: PairedRows, seed: int) -> np.ndarray:
+    """Items of scenes that the test does not show, in an order drawn by seed."""
+    order = np.random.default_rng([seed, 20]).permutation(len(pairs))
+    if pairs.scenes is None or test.scenes is None:
+        return order
+    tested = set(test.scenes)
+    kept = order[[pairs.scenes[item] not in tested for item in order]]
+    if not len(kept):
+        raise InputError("every scene to fit on is a test scene.")
+    return kept
+
+
+def _spread(values: list[float]) -> dict:
+    """Mean over seeds and, of more than one, the standard deviation."""
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "deviation": deviation}
