@@ -52,7 +52,7 @@ def load_frequencies(source: str | Path) -> DocumentFrequencies:
     """Read document frequencies; InputError if the file holds anything else."""
     document = read_json(source)
     images, counts, tokens = (document.get(name) for name in ("images", "counts", "tokens"))
-    is_whole = document.get("schema") == SCHEMA and isinstance(images, int) and isinstance(tokens, str)
+    is_whole = document.get("schema") == SCHEMA and type(images) is int and isinstance(tokens, str)
     if not is_whole or not isinstance(counts, dict):
         raise InputError(
             "these are no document frequencies.",
@@ -60,7 +60,7 @@ def load_frequencies(source: str | Path) -> DocumentFrequencies:
             hint="Make them with: coview caption df REFS --out FILE",
         )
     for gram, count in counts.items():
-        if not isinstance(count, int) or not 1 <= count <= images:
+        if type(count) is not int or not 1 <= count <= images:
             raise InputError(f"{gram!r} cannot occur in {count} of {images} images.", where=str(source))
     return DocumentFrequencies(images, counts, tokens)
 

@@ -137,7 +137,7 @@ def _cider_d(
             minlength=len(texts.words),
         )[texts.images :]
         norms = norm[texts.image] * norm[texts.images :]
-        alike += np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+        alike += np.divide(products, norms, out=np.zeros(len(norms)), where=norms > 0)
     # Lengths are compared in bigrams, as the original does: texts of no word and of one are equally long.
     written, referred = (np.maximum(0, lengths - 1) for lengths in texts.lengths())
     alike *= np.exp(-((written[texts.image] - referred) ** 2) / (2 * SIGMA**2)) / ORDERS
