@@ -42,7 +42,6 @@ from coview.training.train import is_finished, shell_command, train_text
 ARMS = ("good", "bad", "next-token")
 RECIPE = "center"  # mean removed, rows of length one: what an embedding is before it is compared
 COMPARED = ("mutual_knn", "scene_explained_fraction")  # what differences between arms are given of
-PROBES = 6  # points of the curve of alignment against scenes seen
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,7 @@ class Study:
     seeds : one run of every arm for each, paired
     images : name of the image encoder
     k : neighbours
+    probes : points of the curve of alignment against scenes seen, beside the one before training
     """
 
     title: str
@@ -109,6 +109,7 @@ class Study:
     seeds: tuple[int, ...]
     images: str
     k: int = 10
+    probes: int = 6
 
 
 def run_study(
@@ -206,7 +207,10 @@ def train_arm(study: Study, config: TrainConfig, run: Path, device: str) -> None
     chosen = test.one_each(config.seed)
     texts = [test.texts[index] for index in chosen]
     images = neighbours(test.images, study.k)
-    stops = {round(config.steps * share) for share in (0, *np.geomspace(1 / 2 ** (PROBES - 1), 1, PROBES))}
+    stops = {
+        round(config.steps * share)
+        for share in (0, *np.geomspace(1 / 2 ** (study.probes - 1), 1, study.probes))
+    }
 
     def probe(task: Task, done: int) -> dict:
         if done not in stops:

@@ -1,7 +1,10 @@
 """The image side: LeJEPA on paintings of one scene (good views) or on crops of one image (bad views)."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import numpy as np
 import torch
@@ -16,6 +19,7 @@ from coview.runs import hash_bytes
 from coview.training.task import WHITENING_SCENES, Outcome, autocast, check_sizes, jepa_loss, whiten
 
 SMALLEST_CROP = 0.5  # side of a crop, as a share of the image's
+PAINTED_ALONE = 1000  # scenes that are painted before a second process would have started
 
 
 @dataclass(frozen=True)
@@ -42,21 +46,34 @@ def build_images(
     InputError
         The training split has no images.
     """
-    from coview.encoders.encoder import centre_square
-
-    paint = getattr(source, "paintings", None)
     rows = []
-    for done, scene in enumerate(source.scenes("train"), start=1):
-        if paint is not None:
-            index = source.index_of(scene)  # type: ignore[attr-defined]
-            rows.append(np.stack([paint(index, draw) for draw in range(views)]))
-        elif scene.image is not None:
-            rows.append(np.array(centre_square(source.open_image(scene), side))[None])
+    for done, images in enumerate(_images_of_scenes(source, views, side), start=1):
+        rows.append(images)
         progress(done, "")
     if not rows:
         raise InputError("the training split has no images.", where=source.name)
     pixels = np.stack(rows)
     return ImageStore(pixels, hash_bytes(pixels.tobytes()))
+
+
+def _images_of_scenes(source: Source, views: int, side: int) -> Iterator[np.ndarray]:
+    """The images of each training scene in turn, (images a scene, side, side, 3) uint8."""
+    from coview.encoders.encoder import batched, centre_square
+
+    scenes = source.scenes("train")
+    if not hasattr(source, "paintings"):
+        for scene in scenes:
+            if scene.image is not None:
+                yield np.array(centre_square(source.open_image(scene), side))[None]
+        return
+    indices = [source.index_of(scene) for scene in scenes]  # type: ignore[attr-defined]
+    scene, draw = [i for i in indices for _ in range(views)], list(range(views)) * len(indices)
+    if len(indices) <= PAINTED_ALONE:
+        yield from map(np.stack, batched(map(source.paintings, scene, draw), views))  # type: ignore[attr-defined]
+        return
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        painted = pool.map(source.paintings, scene, draw, chunksize=64)  # type: ignore[attr-defined]
+        yield from map(np.stack, batched(painted, views))
 
 
 class ImageTask:
