@@ -24,13 +24,14 @@ class DemoSize:
 
     scenes: int
     text_steps: int
+    text_batch: int
     image_steps: int
-    text_batch: int = 64
+    probes: int
     image_batch: int = 96
 
 
-FULL = DemoSize(scenes=10_000, text_steps=300, image_steps=300)
-QUICK = DemoSize(scenes=4_000, text_steps=60, image_steps=80)
+FULL = DemoSize(scenes=10_000, text_steps=300, text_batch=64, image_steps=300, probes=6)
+QUICK = DemoSize(scenes=3_000, text_steps=80, text_batch=32, image_steps=50, probes=3)
 
 
 def run_demo(
@@ -67,6 +68,7 @@ def run_demo(
         arms=arms,
         seeds=seeds,
         images=images,
+        probes=size.probes,
     )
     result = run_study(study, out, frozen={"bag of words": bag_of_words(world)}, say=say)
     result["examples"] = examples(world)
@@ -83,6 +85,8 @@ def train_painter(world: TabletopSource, run: Path, size: DemoSize, say: Callabl
         batch=size.image_batch,
         output=64,
         learning_rate=2e-3,
+        warmup=20,
+        weight=0.1,  # more than texts need: paintings differ in more that no other painting of the scene has
         checkpoint_every=size.image_steps,
     )
     if not (run.is_dir() and (run / "config.json").is_file() and is_finished(run, config)):
