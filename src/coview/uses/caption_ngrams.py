@@ -3,7 +3,7 @@
 Counts are sparse rows sorted by text, so that a score of captions is a sum over rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -93,6 +93,13 @@ class CaptionTexts(NamedTuple):
     def images(self) -> int:
         return len(self.words) - len(self.image)
 
+    def pairs(self) -> Iterator[tuple[list[str], list[list[str]]]]:
+        """Each candidate with its references."""
+        ends = (self.images + np.cumsum(np.bincount(self.image))).tolist()
+        starts = [self.images, *ends]
+        for image, (start, end) in enumerate(zip(starts, ends, strict=False)):
+            yield self.words[image], self.words[start:end]
+
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
         """Words of each candidate (N,) and of each reference (R,)."""
         lengths = np.fromiter(map(len, self.words), np.int64, len(self.words))
@@ -126,10 +133,9 @@ def count_ngrams(texts: list[list[str]]) -> list[NGramCounts]:
 
     An n-gram is named by a number: that of its first n - 1 words times the vocabulary, plus its last word.
     """
-    vocabulary: dict[str, int] = {}
-    words = np.array(
-        [vocabulary.setdefault(word, len(vocabulary)) for text in texts for word in text], dtype=np.int64
-    )
+    flat = [word for text in texts for word in text]
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(flat))}
+    words = np.fromiter(map(vocabulary.__getitem__, flat), np.int64, len(flat))
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     text = np.repeat(np.arange(len(texts)), lengths)
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # words to the end of the text
@@ -165,5 +171,7 @@ def find_overlap(texts: CaptionTexts, counts: NGramCounts) -> Overlap:
     wanted = texts.image[counts.text[split:] - texts.images] * grams + counts.gram[split:]
     place = np.searchsorted(held, wanted)
     shared = np.flatnonzero(np.append(held, -1)[place] == wanted)
-    images = np.bincount(np.unique(wanted) % max(1, grams), minlength=grams)
+    # Asked for counts, NumPy sorts; asked for the values alone it hashes, which takes many times as long.
+    distinct, _ = np.unique(wanted, return_counts=True)
+    images = np.bincount(distinct % max(1, grams), minlength=grams)
     return Overlap(split + shared, place[shared], images)

@@ -97,7 +97,7 @@ def score_captions(
     overlaps = [find_overlap(texts, order) for order in counts]
     cider = _cider_d(texts, counts, overlaps, frequencies)
     totals = _bleu_totals(texts, counts, overlaps)
-    rouge = np.array([_rouge_l(texts, image) for image in range(texts.images)])
+    rouge = np.array([_rouge_l(*pair) for pair in texts.pairs()])
     several = texts.images > 1 and resamples > 0
     sizes = np.bincount(texts.image)
     return CaptionScores(
@@ -174,15 +174,14 @@ def _bleu(totals: np.ndarray) -> np.ndarray:
     return precision ** (1 / np.arange(1, ORDERS + 1)) * penalty
 
 
-def _rouge_l(texts: CaptionTexts, image: int) -> float:
+def _rouge_l(candidate: list[str], references: list[list[str]]) -> float:
     """F of the best precision and the best recall of the longest common subsequence, each over references."""
-    written = texts.words[image] or [""]  # an empty text counts as one empty word
-    begin, end = np.searchsorted(texts.image, (image, image + 1)) + texts.images
+    candidate = candidate or [""]  # an empty text counts as one empty word
     precision = recall = 0.0
-    places = word_places(written)
-    for reference in texts.words[begin:end]:
-        shared = common_subsequence(places, len(written), reference or [""])
-        precision = max(precision, shared / len(written))
+    places = word_places(candidate)
+    for reference in references:
+        shared = common_subsequence(places, len(candidate), reference or [""])
+        precision = max(precision, shared / len(candidate))
         recall = max(recall, shared / max(1, len(reference)))
     return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision) if precision else 0.0
 
