@@ -100,7 +100,7 @@ def test_tokens_as_text_are_the_same_tokens_again_and_the_same_letters(scene, sl
 
 def test_word_pieces_join_and_stops_stand_close():
     captioner = Captioner(None, TOKENIZER, np.zeros(1), None, {})  # type: ignore[arg-type]
-    text = "The unmistakable kettle, a red ring."
+    text = "The unmistakable kettle, a tomato-red ring of the giant's."
     tokens = encode(TOKENIZER, [text], 100)[0][0].tolist()
     assert len(tokens) > 11  # "unmistakable" is no word of this vocabulary
     assert captioner.text(tokens[1:]) == text.lower()

@@ -9,6 +9,16 @@ from cyclopts import App
 from coview.cli import emit
 
 caption = App(name="caption", help="Write captions from embeddings, and score captions.")
+caption.command(
+    "coview.cli.caption_train:train",
+    name="train",
+    help="Train a decoder that writes texts from embeddings of texts.",
+)
+caption.command(
+    "coview.cli.caption_write:write",
+    name="write",
+    help="Write a caption for each photo, with a decoder that never saw one.",
+)
 
 Tokens = Literal["ptb", "simple", "split"]
 

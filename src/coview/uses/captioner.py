@@ -6,6 +6,7 @@ et al., 2021, but from scratch and with one linear map, as in DeCap, Li et al., 
 embeddings of texts; that an embedding of an image can take their place is the work of a rotation.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from coview.embeddings import Embeddings, load_embeddings
 from coview.encoders.text import Layer, SelfAttention, TextEncoderConfig, pack
 from coview.encoders.trained import WEIGHTS, read_weights
 from coview.errors import InputError, UsageError, did_you_mean
+from coview.joining.rotation import unit_rows
 from coview.runs import atomic_path, read_json, write_json
 
 ROWS, TEXTS = "rows.safetensors", "texts.txt"
@@ -157,8 +159,7 @@ def _initialise(module: nn.Module) -> None:
 
 def prepared(rows: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Rows as the decoder sees them: without the mean of the training texts, and of length one."""
-    centred = np.asarray(rows, dtype=np.float32) - mean
-    return centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
+    return unit_rows(np.asarray(rows, dtype=np.float32) - mean)
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,13 @@ class Captioner:
     facts: dict
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Tokens as text, in lower case; word pieces and full stops join what stands before them."""
-        return self.tokenizer.decode([token for token in tokens if token != LAST])
+        """Tokens as text, in lower case.
+
+        Word pieces and full stops join what stands before them, and a hyphen or an apostrophe joins two
+        words, for that is where texts have them ("t-shirt", "man's"); with spaces they are rare.
+        """
+        spaced = self.tokenizer.decode([token for token in tokens if token != LAST])
+        return re.sub(r"(?<=\w) ([-'’]) (?=\w)", r"\1", spaced)
 
     def memory(self) -> tuple[Embeddings, list[str]]:
         """The training texts and their embeddings (N, D), as the encoder gave them; memory-mapped.

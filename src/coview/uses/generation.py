@@ -55,7 +55,7 @@ class Search:
     beam: int = 4
     nucleus: float | None = None
     longest: int = 40
-    length_penalty: float = 0.7
+    length_penalty: float = 1.0
     seed: int = 0
 
     def __post_init__(self):
