@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -88,6 +89,32 @@ def atomic_path(target: str | Path) -> Generator[Path]:
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(target: str | Path) -> Generator[Path]:
+    """Yield a temporary folder that becomes `target` if the block succeeds and is removed if it fails.
+
+    Where another process has made the same folder in the meantime, that one stays.
+
+    Raises
+    ------
+    ResourceError, UsageError
+        See `writing`; nothing is left behind.
+    """
+    target = Path(target)
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        try:
+            yield temporary
+            try:
+                os.rename(temporary, target)
+            except OSError:
+                if not target.is_dir():
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(target: str | Path, text: str) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "embed": "embed the texts or images of a source with any encoder",
     "align": "how aligned two encoders are: score, chance, error and signature",
     "rotate": "join two spaces by one rotation, with pairs or with none; apply it, judge it",
+    "export": "a trained text encoder as a folder for sentence-transformers, if wanted in another space",
     "retrieve": "the images that a text describes, across a rotation",
     "zeroshot": "classify images by the names of classes, with pairs or with none",
     "caption": "write captions from embeddings, and score captions",

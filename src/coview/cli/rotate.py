@@ -1,5 +1,6 @@
 """`coview rotate`: one map between two spaces, fitted with pairs or with none, applied and judged."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -7,8 +8,10 @@ from cyclopts import App, Parameter
 
 from coview.cli import emit
 from coview.cli.progress import progress_of
+from coview.errors import CheckFailed, InputError, UsageError
 
 if TYPE_CHECKING:
+    from coview.joining.curve import Evaluation
     from coview.joining.paired import PairedRows
 
 rotate = App(name="rotate", help="Join two spaces by one rotation, fitted with pairs or with none.")
@@ -29,12 +32,15 @@ def fit(
     method: Method | None = None,
     reweight: float = 0.5,
     captions: Captions = "mean",
+    known: Path | None = None,
     holdout: int | None = None,
     min_recall: float | None = None,
     seed: int = 0,
     json: Flag = False,
 ) -> None:
     """Fit the map that brings rows of A into the space of B, and say how well it does on held-out scenes.
+
+    Without pairs the verdict is found or not identified; in the latter case no file is written.
 
     Parameters
     ----------
@@ -53,6 +59,8 @@ def fit(
         For whitened: 0 is a pure rotation, 1 least squares.
     captions
         Several rows a scene are fitted as their mean, the first, or each.
+    known
+        For --pairs none: a few pairs that are known after all, an id of A, a tab and an id of B on a line.
     holdout
         Scenes that are not fitted on; a fifth, at most 1,000, by default.
     min_recall
@@ -63,8 +71,10 @@ def fit(
         Print one JSON document.
     """
     if pairs == "none":
-        raise NotImplementedError
-    from coview.errors import CheckFailed
+        _fit_unpaired(a, b, out, holdout, min_recall, known, seed, json)
+        return
+    if known is not None:
+        raise UsageError("known pairs help a search without pairs: --pairs none.", where="--known")
     from coview.joining import curve, wording
     from coview.joining.rotation import save_rotation
 
@@ -74,14 +84,7 @@ def fit(
     fitting = curve.Fitting(method, reweight, captions)
     rotation = curve.fit(both, _sorted(chosen), fitting, seed)
     judged = curve.evaluate(rotation, both, held, seed)
-    recall = min(judged.plain.x_to_y.recall[1].value, judged.plain.y_to_x.recall[1].value)
-    if min_recall is not None and recall < min_recall:
-        raise CheckFailed(
-            f"held-out recall at 1 is {recall:.3f} among {judged.plain.scenes:,} scenes, "
-            f"below {min_recall:g}; no file was written.",
-            where="--min-recall",
-            hint="Give more pairs, or try --method ridge; see coview rotate curve A B.",
-        )
+    recall = _require_recall(judged, min_recall)
     save_rotation(out, rotation)
     notes = [*both.notes, *wording.rank_notes(rotation)]
     result = {
@@ -255,6 +258,76 @@ def learning(
     emit("rotate.curve", result, as_json=json, text=wording.curve_words(points))
 
 
+def _fit_unpaired(
+    a: Path,
+    b: Path,
+    out: Path,
+    holdout: int | None,
+    min_recall: float | None,
+    known: Path | None,
+    seed: int,
+    json: bool,
+) -> None:
+    from coview.embeddings import load_embeddings
+    from coview.joining import wording
+    from coview.joining.rotation import save_rotation
+    from coview.joining.unpaired import fit_unpaired
+
+    found = fit_unpaired(
+        load_embeddings(a),
+        load_embeddings(b),
+        held=holdout,
+        known=_known_pairs(known) if known else (),
+        seed=seed,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if min_recall is not None:
+        _require_recall(found.judged, min_recall)
+    if found.rotation is not None:
+        save_rotation(out, found.rotation)
+    elif out.exists():
+        print(f"note: {out} is what an earlier fit wrote.", file=sys.stderr)
+    result = {
+        **found.fit.as_json(),
+        "file": None if found.rotation is None else str(out),
+        "signature": None if found.rotation is None else found.rotation.manifest["signature"],
+        "held_out": found.judged and found.judged.as_json(),
+        "notes": list(found.notes),
+    }
+    emit("rotate.fit", result, as_json=json, text=wording.unpaired_words(found, str(out)))
+
+
+def _require_recall(judged: "Evaluation | None", least: float | None) -> float:
+    """Held-out recall at 1 in the worse direction; CheckFailed if it was asked to be higher."""
+    if judged is None:
+        raise CheckFailed(
+            "there is no held-out recall: no rotation was identified, or the files share no scene.",
+            where="--min-recall",
+        )
+    recall = min(judged.plain.x_to_y.recall[1].value, judged.plain.y_to_x.recall[1].value)
+    if least is not None and recall < least:
+        raise CheckFailed(
+            f"held-out recall at 1 is {recall:.3f} among {judged.plain.scenes:,} scenes, "
+            f"below {least:g}; no file was written.",
+            where="--min-recall",
+            hint="Give more pairs, or try --method whitened or ridge; see coview rotate curve A B.",
+        )
+    return recall
+
+
+def _known_pairs(source: Path) -> list[tuple[str, str]]:
+    from coview.cli.align import read_ids
+
+    pairs = []
+    for number, line in enumerate(read_ids(source), start=1):
+        first, tab, second = line.partition("\t")
+        if not tab:
+            what = "expected an id of A, a tab and an id of B."
+            raise InputError(what, where=f"{source} line {number}")
+        pairs.append((first, second))
+    return pairs
+
+
 def _paired(a: Path, b: Path) -> "PairedRows":
     from coview.embeddings import load_embeddings
     from coview.joining.paired import pair_up
@@ -264,8 +337,6 @@ def _paired(a: Path, b: Path) -> "PairedRows":
 
 def _count(pairs: str, most: int) -> int:
     """How many pairs ``--pairs`` asks for, of those there are."""
-    from coview.errors import UsageError
-
     if pairs == "all":
         return most
     hint = f"all, none, or a number up to {most}."

@@ -6,11 +6,7 @@ It appears under its name only when it is whole.
 """
 
 import hashlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from coview.data.scenes import Scene, Source
 from coview.errors import InputError
-from coview.runs import hash_bytes, hash_json, read_json, write_json, writing
+from coview.runs import atomic_folder, hash_bytes, hash_json, read_json, write_json
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's; their ids are 0 to 4
 PAD, UNKNOWN, FIRST, LAST, MASK = range(5)
@@ -192,28 +188,12 @@ def build_store(
         tokenizer = train_tokenizer(
             lambda: (text for scene in source.scenes(split) for text in scene.texts), vocabulary
         )
-    with writing(folder), _appearing(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         meta = _write_store(source.scenes(split), temporary, tokenizer, max_length, progress)
         if not meta["texts"]:
             raise InputError(f"the {split} split has no texts.", where=source.name)
         write_json(temporary / "meta.json", {"key": key, "source": source.name, "split": split, **meta})
     return TokenStore.open(folder)
-
-
-@contextmanager
-def _appearing(folder: Path) -> Generator[Path]:
-    """A temporary folder that gets its name when the block succeeds and is removed when it fails."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        yield temporary
-        try:
-            os.rename(temporary, folder)
-        except OSError:
-            if not folder.is_dir():  # else another process has made the same store in the meantime
-                raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_store(

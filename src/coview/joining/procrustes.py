@@ -12,12 +12,12 @@ from coview.alignment.recipes import Layer
 from coview.alignment.rows import ROWS_AT_ONCE
 from coview.alignment.signature import format_signature
 from coview.errors import InputError, UsageError, did_you_mean
-from coview.joining.rotation import Rotation, digest, unit_rows
+from coview.joining.rotation import Rotation, scene_digests, unit_rows
 from coview.joining.space import describe_space, mean_and_spread
 
 METHODS = ("procrustes", "whitened", "ridge")
 STRENGTHS = tuple(10.0**power for power in np.arange(-4, 3.5, 0.5))
-VALIDATION_ROWS = 2000
+FOLDS, FOLD_ROWS = 5, 2000
 LEAST_PAIRS = {"procrustes": 2, "whitened": 0, "ridge": 10}
 
 
@@ -102,8 +102,8 @@ def whitened(m: Moments, reweight: float = 0.5) -> tuple[np.ndarray, int]:
 def ridge(x, y, *, strengths=STRENGTHS, seed: int = 0) -> tuple[np.ndarray, float]:
     """Least squares with a penalty on the map's size, ``(XᵀX + l I)^-1 XᵀY``.
 
-    The strength is chosen on a tenth of the pairs (2,000 at most), drawn by seed, by the mean cosine between
-    mapped rows and partners; the map is then fitted on all pairs.
+    The strength is chosen by the mean cosine between mapped rows and partners that were left out of the fit:
+    each fifth of the pairs in turn, or 2,000 of many, drawn by seed. The map is then fitted on all pairs.
 
     Parameters
     ----------
@@ -125,11 +125,14 @@ def ridge(x, y, *, strengths=STRENGTHS, seed: int = 0) -> tuple[np.ndarray, floa
         hint = "Use --method procrustes."
         raise InputError(f"{n} pairs are too few to choose the strength of a ridge map on.", hint=hint)
     every = moments(x, y)
-    drawn = np.random.default_rng([seed, 21]).permutation(n)[: min(VALIDATION_ROWS, max(2, n // 10))]
-    held_x, held_y = (side.rows(np.sort(drawn)) for side in (x, y))
-    held = moments(held_x, held_y)
-    solve, partners = _ridge_solver(every.xx - held.xx, every.xy - held.xy), unit_rows(held_y)
-    cosines = [float((unit_rows(held_x @ solve(one)) * partners).sum(axis=1).mean()) for one in strengths]
+    order = np.random.default_rng([seed, 21]).permutation(n)
+    folds = np.array_split(order, FOLDS) if n < FOLDS * FOLD_ROWS else [order[:FOLD_ROWS]]
+    cosines = np.zeros(len(strengths))
+    for fold in folds:
+        held_x, held_y = (side.rows(np.sort(fold)) for side in (x, y))
+        held = moments(held_x, held_y)
+        solve, partners = _ridge_solver(every.xx - held.xx, every.xy - held.xy), unit_rows(held_y)
+        cosines += [(unit_rows(held_x @ solve(one)) * partners).sum() for one in strengths]
     best = strengths[int(np.argmax(cosines))]
     return _ridge_solver(every.xx, every.xy)(best).astype(np.float32), float(best)
 
@@ -191,9 +194,7 @@ def fit_rotation(
         "seed": seed,
         "signature": format_signature("rotation", {**recipe, "pairs": x.shape[0], "rank": rank, "v": "0.1"}),
     }
-    fitted_on = None
-    if scenes is not None:
-        fitted_on = np.frombuffer(b"".join(sorted(map(digest, set(scenes)))), dtype=np.uint8).reshape(-1, 8)
+    fitted_on = None if scenes is None else scene_digests(set(scenes))
     return Rotation(matrix.astype(np.float32), mean_x, mean_y, facts, fitted_on)
 
 
@@ -230,7 +231,8 @@ def require_pairs(method: str, pairs: int, width_x: int, width_y: int) -> None:
 def _directions(cross: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """The singular value decomposition and the rank beyond rounding; single precision products are coarse."""
     left, size, right = np.linalg.svd(cross, full_matrices=False)
-    rank = int((size > size[:1] * max(cross.shape) * np.finfo(np.float32).eps).sum()) if size.any() else 0
+    rounding = np.sqrt(max(cross.shape)) * np.finfo(np.float32).eps * size[0]
+    rank = int((size > rounding).sum())
     return left, size, right, rank
 
 

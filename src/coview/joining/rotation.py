@@ -6,7 +6,7 @@ hand: means of test rows would leak, and differ from one query to the next.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,11 @@ def unit_rows(rows: np.ndarray) -> np.ndarray:
 def digest(scene: str) -> bytes:
     """Eight bytes that stand for a scene id."""
     return bytes.fromhex(hash_bytes(scene.encode()))[:DIGEST_BYTES]
+
+
+def scene_digests(scenes: Collection[str]) -> np.ndarray:
+    """Digests of scene ids, sorted: (S, 8) uint8, as a rotation keeps what it was fitted on."""
+    return np.frombuffer(b"".join(sorted(map(digest, scenes))), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 def save_rotation(target: str | Path, rotation: Rotation) -> None:

@@ -82,7 +82,7 @@ def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -
         )
         raise InputError(what, where=where, hint=hint)
     distance = np.linalg.norm(next(blocks(rows.matrix)).mean(axis=0, dtype=np.float64) - mean)
-    if not distance <= FAR * facts.get("spread", np.inf):
+    if np.isfinite(distance) and distance > FAR * facts["spread"]:
         what = (
             f"the mean of its rows lies {distance / facts['spread']:.1f} times as far from the rotation's "
             "mean as rows should lie from theirs: this is another space, or another scale."

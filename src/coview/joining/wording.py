@@ -3,6 +3,7 @@
 from coview.joining.curve import Evaluation, Point
 from coview.joining.read_out import TOP, Direction, Estimate, ReadOut
 from coview.joining.rotation import Rotation
+from coview.joining.unpaired import UnpairedFit
 
 WAYS = {"x_to_y": "A to B", "y_to_x": "B to A"}
 
@@ -22,6 +23,31 @@ def fit_words(rotation: Rotation, judged: Evaluation, notes: list[str], path: st
     chosen = f", penalty {recipe['strength']:g}" if "strength" in recipe else ""
     head = f"{recipe['method']}{chosen} on {facts['pairs']:,} pairs, judged on held-out scenes:"
     return "\n".join([head, evaluation_words(judged, notes), facts["signature"], path])
+
+
+def unpaired_words(found: UnpairedFit, path: str) -> str:
+    fit = found.fit
+    lines = [
+        f"{fit.verdict}, with no pair" if not fit.known_pairs else f"{fit.verdict}, {fit.known_pairs} known"
+    ]
+    lines += [f"because {reason}" for reason in fit.reasons]
+    if fit.evidence:
+        lines.append(
+            f"score {fit.score:.3f}, best of flipped axes {fit.null:.3f}, a side with itself "
+            f"{fit.evidence.self_score:.3f}; disjoint halves agree to {fit.agreement:.3f}"
+        )
+    lines += [
+        f"non-Gaussianity of {side}: skewness {shape.skewness:.3f} ({shape.skewness_z:.0f} standard "
+        f"deviations), kurtosis {shape.kurtosis:+.3f} ({shape.kurtosis_z:.0f})"
+        for side, shape in zip("AB", fit.non_gaussianity, strict=True)
+    ]
+    if found.rotation is None:
+        return "\n".join([*lines, *(f"note: {note}" for note in found.notes), "no file was written"])
+    if found.judged:
+        lines.append(evaluation_words(found.judged, list(found.notes)))
+    else:
+        lines += [f"note: {note}" for note in found.notes]
+    return "\n".join([*lines, found.rotation.manifest["signature"], path])
 
 
 def evaluation_words(judged: Evaluation, notes: list[str]) -> str:
