@@ -166,3 +166,19 @@ def confusion_csv(result: ZeroShot, classes: ClassList) -> str:
     writer.writerow(["true \\ predicted", *classes.ids])
     writer.writerows([name, *row] for name, row in zip(classes.ids, result.confusion.tolist(), strict=True))
     return stream.getvalue()
+
+
+def words(result: dict) -> str:
+    """A result as JSON, in words."""
+    lines = [
+        f"{result['images']:,} images, {result['classes']:,} classes",
+        f"{'':10}{'value':>7}  {'chance':>7}  {'95 % over images':>18}  {'over classes':>14}",
+    ]
+    names = {"top1": "top-1", "top5": f"top-{result['k']}", "balanced": "balanced"}
+    for key, name in names.items():
+        row = result[key]
+        images, classes = (
+            f"{row[over][0]:.3f} to {row[over][1]:.3f}" for over in ("over_images", "over_classes")
+        )
+        lines.append(f"{name:10}{row['value']:7.3f}  {row['chance']:7.4f}  {images:>18}  {classes:>14}")
+    return "\n".join(lines)
