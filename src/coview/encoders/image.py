@@ -19,9 +19,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from coview.encoders.encoder import PixelEncoder, centre_square, hash_weights
-from coview.encoders.trained import WEIGHTS, read_weights
+from coview.encoders.trained import WEIGHTS, read_run
 from coview.errors import InputError
-from coview.runs import atomic_path, read_json, write_json
+from coview.runs import atomic_path, write_json
 
 GROUPS = 8  # of channels, each normalised by itself
 
@@ -135,11 +135,7 @@ def load_image_encoder(
         The folder holds no finished run of an image encoder.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json")
-    if not (folder / WEIGHTS).is_file():
-        hint = "Resume it first."
-        raise InputError("the run is not finished: there are no weights.", where=str(folder), hint=hint)
-    weights = read_weights(folder / WEIGHTS)
+    config, weights = read_run(folder)
     try:
         shape = config["encoder"]
         network = ImageEncoder(ImageEncoderConfig(**shape | {"channels": tuple(shape["channels"])}))

@@ -85,11 +85,7 @@ def load_text_encoder(
         The folder holds no finished run of a text encoder.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json")
-    if not (folder / WEIGHTS).is_file():
-        hint = "Resume it first."
-        raise InputError("the run is not finished: there are no weights.", where=str(folder), hint=hint)
-    weights = read_weights(folder / WEIGHTS)
+    config, weights = read_run(folder)
     try:
         model = TextEncoder(TextEncoderConfig(**config["encoder"]))
         model.load_state_dict(weights)
@@ -103,6 +99,15 @@ def load_text_encoder(
         causal=config["views"] == "next-token",
         batch=batch or 256,
     )
+
+
+def read_run(folder: Path) -> tuple[dict, dict[str, torch.Tensor]]:
+    """Configuration and weights of a finished run; InputError if it is none."""
+    config = read_json(folder / "config.json")
+    if not (folder / WEIGHTS).is_file():
+        hint = "Resume it first."
+        raise InputError("the run is not finished: there are no weights.", where=str(folder), hint=hint)
+    return config, read_weights(folder / WEIGHTS)
 
 
 def read_weights(source: Path) -> dict[str, torch.Tensor]:
