@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coview.alignment.rows import ROWS_AT_ONCE, read_rows
+from coview.alignment.rows import ROWS_AT_ONCE, read_rows, row_norms
 from coview.embeddings import check_finite
 from coview.errors import InputError
 from coview.runs import atomic_path, hash_bytes
@@ -60,12 +60,13 @@ class Rotation:
 
     def mapped_blocks(self, x) -> Iterator[np.ndarray]:
         """`map`, some thousand rows at a time: for files larger than memory."""
-        for rows in _centred_blocks(x, self.mean_x, "X"):
+        for rows in _centred_blocks(x, self.mean_x, "X"):  # whose lengths the scaling below takes back anyway
             yield unit_rows(rows @ self.matrix)
 
     def target_blocks(self, y) -> Iterator[np.ndarray]:
         """`target`, some thousand rows at a time."""
-        return _centred_blocks(y, self.mean_y, "Y")
+        for rows in _centred_blocks(y, self.mean_y, "Y"):
+            yield unit_rows(rows)
 
     def was_fitted_on(self, scenes) -> np.ndarray:
         """Which of these scenes (a sequence of N str) the map has seen: N bool."""
@@ -77,8 +78,8 @@ class Rotation:
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:
     """Rows scaled to unit length; zero rows stay zero."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    norms = row_norms(rows)[:, None]
+    return rows / np.where(norms > 0, norms, 1)
 
 
 def digest(scene: str) -> bytes:
@@ -148,10 +149,12 @@ def _centred_blocks(rows, mean: np.ndarray, side: str) -> Iterator[np.ndarray]:
     mean = mean.astype(np.float32)
     for start in range(0, rows.shape[0], ROWS_AT_ONCE):
         block = read_rows(rows, slice(start, start + ROWS_AT_ONCE)).astype(np.float32, copy=False)
-        centred = block - mean
-        if not np.isfinite(centred.sum(axis=1)).all():
+        with np.errstate(invalid="ignore"):
+            centred = block - mean
+            finite = np.isfinite(centred.sum())
+        if not finite:
             check_finite(block, f"rows of {side} from {start} on")
-        yield unit_rows(centred)
+        yield centred
 
 
 def _joined(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
