@@ -107,9 +107,9 @@ def test_clouds_of_one_shape_are_not_identified_and_give_no_number():
 def test_images_and_classes_are_shuffled_and_that_changes_nothing():
     """The same rotation, judged under other shuffles."""
     corpus, task = world()
-    held_out = room._means(corpus, np.arange(100))
-    rotation = room.fit_rotation(*room._means(corpus, np.arange(100, 900)), method="procrustes")
-    one, other = (room._judge(rotation, held_out, task, seed) for seed in (0, 1))
+    held_out = room.scene_means(corpus, np.arange(100))
+    rotation = room.fit_rotation(*room.scene_means(corpus, np.arange(100, 900)), method="procrustes")
+    one, other = (room.judge(rotation, held_out, task, seed) for seed in (0, 1))
     assert one.zero_shot.top1 == pytest.approx(other.zero_shot.top1)
     assert one.zero_shot.balanced == pytest.approx(other.zero_shot.balanced)
     assert not np.array_equal(one.zero_shot.confusion, other.zero_shot.confusion)

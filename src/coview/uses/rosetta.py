@@ -112,8 +112,8 @@ def cut(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _trial(corpus: PairedRows, task: Task, seed: int, progress) -> Trial:
     of_images, of_texts, held = cut(len(corpus), seed)
-    x, views_x = _rows(corpus.x.matrix, corpus.rows_x[of_images], unit=False)
-    y, views_y = _rows(corpus.y.matrix, corpus.rows_y[of_texts], unit=True)
+    x, views_x = scene_rows(corpus.x.matrix, corpus.rows_x[of_images], unit=False)
+    y, views_y = scene_rows(corpus.y.matrix, corpus.rows_y[of_texts], unit=True)
     fit = find_rotation(
         x,
         y,
@@ -122,32 +122,33 @@ def _trial(corpus: PairedRows, task: Task, seed: int, progress) -> Trial:
         views_y=views_y,
         progress=lambda line: progress(f"seed {seed}: {line}"),
     )
-    paired = fit_rotation(*_means(corpus, of_images), method="procrustes", seed=seed)
-    held_out = _means(corpus, held)
+    paired = fit_rotation(*scene_means(corpus, of_images), method="procrustes", seed=seed)
+    held_out = scene_means(corpus, held)
     progress(f"seed {seed}: {fit.verdict}")
     return Trial(
         seed,
         fit,
-        _judge(fit.rotation, held_out, task, seed) if fit.rotation else None,
-        _judge(paired, held_out, task, seed),
+        judge(fit.rotation, held_out, task, seed) if fit.rotation else None,
+        judge(paired, held_out, task, seed),
     )
 
 
-def _rows(matrix, rows: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def scene_rows(matrix, rows: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """The rows of some scenes and the scene of each, None where every scene has one row."""
     chosen = np.asarray(matrix[rows.ravel()], dtype=np.float32)
     views = np.repeat(np.arange(len(rows)), rows.shape[1]) if rows.shape[1] > 1 else None
     return (unit_rows(chosen) if unit else chosen), views
 
 
-def _means(corpus: PairedRows, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def scene_means(corpus: PairedRows, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One row a scene on both sides."""
-    images, _ = _rows(corpus.x.matrix, corpus.rows_x[items], unit=False)
-    texts, _ = _rows(corpus.y.matrix, corpus.rows_y[items], unit=True)
+    images, _ = scene_rows(corpus.x.matrix, corpus.rows_x[items], unit=False)
+    texts, _ = scene_rows(corpus.y.matrix, corpus.rows_y[items], unit=True)
     return tuple(rows.reshape(len(items), -1, rows.shape[1]).mean(axis=1) for rows in (images, texts))
 
 
-def _judge(rotation: Rotation, held_out: tuple[np.ndarray, np.ndarray], task: Task, seed: int) -> Judged:
+def judge(rotation: Rotation, held_out: tuple[np.ndarray, np.ndarray], task: Task, seed: int) -> Judged:
+    """A rotation on held-out pairs, one row a scene on both sides, and on the shuffled task."""
     rng = np.random.default_rng([seed, 11])
     images = rng.permutation(len(task.images))
     classes = rng.permutation(int(task.owner.max()) + 1)
