@@ -133,10 +133,10 @@ def _trial(corpus: PairedRows, task: Task, seed: int, progress) -> Trial:
     )
 
 
-def scene_rows(matrix, rows: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def scene_rows(matrix, rows: np.ndarray, *, unit: bool) -> tuple[np.ndarray, list[int] | None]:
     """The rows of some scenes and the scene of each, None where every scene has one row."""
     chosen = np.asarray(matrix[rows.ravel()], dtype=np.float32)
-    views = np.repeat(np.arange(len(rows)), rows.shape[1]) if rows.shape[1] > 1 else None
+    views = np.repeat(np.arange(len(rows)), rows.shape[1]).tolist() if rows.shape[1] > 1 else None
     return (unit_rows(chosen) if unit else chosen), views
 
 

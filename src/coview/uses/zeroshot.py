@@ -145,13 +145,13 @@ def _intervals(first, within, labels, count, seed) -> tuple[dict, dict]:
     present = np.flatnonzero(sums[2])
     sums = tuple(one[present] for one in sums)
     classes = [_measures(*sums, classes=_drawn(rng, len(present))) for _ in range(RESAMPLES)]
-    return tuple(
-        {
-            name: (float(low), float(high))
-            for name, low, high in zip(MEASURES, *np.quantile(draws, (0.025, 0.975), axis=0), strict=True)
-        }
-        for draws in (images, classes)
-    )
+    return _percentiles(images), _percentiles(classes)
+
+
+def _percentiles(draws: list) -> dict[str, tuple[float, float]]:
+    """The middle 95 % of each measure."""
+    low, high = np.quantile(draws, (0.025, 0.975), axis=0)
+    return {name: (float(low[place]), float(high[place])) for place, name in enumerate(MEASURES)}
 
 
 def _drawn(rng: np.random.Generator, count: int) -> np.ndarray:
