@@ -124,6 +124,8 @@ def test_errors_say_what_to_do(run_cli, spaces, tmp_path):
     assert (code, "1 pair is too few" in err) == (3, True)
     code, err = failing("fit", a, b, "--pairs", "some", "--out", out)
     assert (code, "--pairs" in err) == (2, True)
+    code, err = failing("curve", a, b, "--sizes", "10;20")
+    assert (code, "--sizes" in err) == (2, True)
     code, err = failing("fit", a, b, "--pairs", "241", "--out", out)
     assert (code, "240 pairs besides" in err) == (2, True)
     code, err = failing("fit", a, b, "--holdout", "300", "--out", out)

@@ -68,6 +68,23 @@ def test_a_map_knows_what_it_was_fitted_on(pairs):
         unseen(fit(pairs, np.arange(600), Fitting()), pairs)
 
 
+def test_files_without_ids_are_told_apart_by_places():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 4)).astype(np.float32)
+    both = pair_up(Embeddings(x), Embeddings(x[:, ::-1].copy()))
+    order, held = hold_out(both, 20, seed=0)
+    rotation = fit(both, order, Fitting())
+    items, notes = unseen(rotation, both)
+    np.testing.assert_array_equal(items, held)
+    assert "by their places" in notes[0]
+    longer = pair_up(Embeddings(np.tile(x, (2, 1))), Embeddings(np.tile(x, (2, 1))))
+    assert len(unseen(rotation, longer)[0]) == 120
+    judged = learning_curve(
+        both, sizes=(0, 10), seeds=(0,), test=both
+    )  # nothing says these are the same rows
+    assert [point.pairs for point in judged] == [10, 60]
+
+
 def test_a_size_that_cannot_be_fitted_is_refused(pairs):
     with pytest.raises(UsageError, match="cannot be fitted on 1 pairs"):
         learning_curve(pairs, sizes=(1,), seeds=(0,))

@@ -61,7 +61,8 @@ def test_what_has_no_partner_is_left_out_and_counted(photos_and_captions):
 
 def test_without_ids_rows_are_paired_by_order_and_that_is_said():
     pairs = pair_up(Embeddings(rows(6)), Embeddings(rows(6, 4)))
-    assert pairs.scenes is None
+    assert pairs.names is None
+    assert pairs.scenes[2] == "row 2 of 6"
     assert "order" in pairs.notes[0]
     with pytest.raises(InputError, match="6 rows of A and 5 of B"):
         pair_up(Embeddings(rows(6)), Embeddings(rows(5)))

@@ -233,12 +233,11 @@ def learning(
     json
         Print one JSON document.
     """
-    from coview.cli.align import sample_sizes
     from coview.joining import curve, wording
     from coview.runs import write_json, write_text
 
     both, judged_on = _paired(a, b), _paired(*test) if test else None
-    numbers = sample_sizes(sizes)
+    numbers = _sizes(sizes)
     fitting = curve.Fitting(method, reweight, captions)
     with progress_of("maps", (len(numbers) + 1) * seeds, quiet=quiet) as update:
         points = curve.learning_curve(
@@ -333,6 +332,14 @@ def _paired(a: Path, b: Path) -> "PairedRows":
     from coview.joining.paired import pair_up
 
     return pair_up(load_embeddings(a), load_embeddings(b), (str(a), str(b)))
+
+
+def _sizes(words: str) -> list[int]:
+    try:
+        return [int(word) for word in words.split(",")] if words else []
+    except ValueError:
+        what = f"{words!r} is no list of numbers of pairs."
+        raise UsageError(what, where="--sizes", hint="For example 30,100,300.") from None
 
 
 def _count(pairs: str, most: int) -> int:

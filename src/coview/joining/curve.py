@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coview.alignment.signature import format_signature
 from coview.errors import InputError, UsageError
 from coview.joining.paired import PairedRows, hold_out
 from coview.joining.procrustes import fit_rotation
 from coview.joining.read_out import HUB_NEIGHBOURS, TOP, ReadOut, read_out
 from coview.joining.rotation import Rotation
+from coview.runs import hash_bytes
 
 SIZES = (30, 100, 300, 1000, 5000)
 
@@ -32,13 +34,14 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The plain cosine and CSLS, on the same rows."""
+    """The plain cosine and CSLS, on the same rows, and a line that says what was measured."""
 
     plain: ReadOut
     csls: ReadOut
+    signature: str
 
     def as_json(self) -> dict:
-        return {"plain": self.plain.as_json(), "csls": self.csls.as_json()}
+        return {"plain": self.plain.as_json(), "csls": self.csls.as_json(), "signature": self.signature}
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,6 @@ class Point:
 def fit(pairs: PairedRows, items: np.ndarray, fitting: Fitting, seed: int = 0) -> Rotation:
     """A map fitted on some items; what it was fitted on goes into it."""
     x, y = pairs.training_sides(items, fitting.captions)
-    scenes = None if pairs.scenes is None else tuple(pairs.scenes[item] for item in items)
     return fit_rotation(
         x,
         y,
@@ -73,7 +75,7 @@ def fit(pairs: PairedRows, items: np.ndarray, fitting: Fitting, seed: int = 0) -
         reweight=fitting.reweight,
         seed=seed,
         made_by=(pairs.x.manifest, pairs.y.manifest),
-        scenes=scenes,
+        scenes=tuple(pairs.scenes[item] for item in items),
     )
 
 
@@ -85,7 +87,19 @@ def evaluate(rotation: Rotation, pairs: PairedRows, items: np.ndarray, seed: int
         read_out(mapped, target, scenes_x=items_x, scenes_y=items_y, hub_neighbours=hubs, seed=seed)
         for hubs in (0, HUB_NEIGHBOURS)
     )
-    return Evaluation(plain, hubs_removed)
+    parts = {
+        "scenes": plain.scenes,
+        "rows": f"{len(items_x)}x{len(items_y)}",
+        "sim": "cosine",
+        "csls": HUB_NEIGHBOURS,
+        "center": "train",
+        "ties": "expected",
+        "items": hash_bytes(np.sort(items).tobytes(), pairs.rows_hash.encode())[:8],
+        "map": rotation.manifest["recipe"]["method"],
+        "pairs": rotation.manifest["pairs"],
+        "v": "0.1",
+    }
+    return Evaluation(plain, hubs_removed, format_signature("cross_retrieval", parts))
 
 
 def unseen(rotation: Rotation, pairs: PairedRows) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -96,14 +110,16 @@ def unseen(rotation: Rotation, pairs: PairedRows) -> tuple[np.ndarray, tuple[str
     InputError
         The map was fitted on all of them.
     """
-    if pairs.scenes is None or rotation.fitted_on is None:
-        return np.arange(len(pairs)), ("whether the map was fitted on these rows cannot be told: no ids",)
+    if rotation.fitted_on is None:
+        return np.arange(len(pairs)), ("the map does not say what it was fitted on",)
     seen = rotation.was_fitted_on(pairs.scenes)
     if seen.all():
         raise InputError(
             f"the map was fitted on all {len(seen):,} of these scenes.", hint="Evaluate it on others."
         )
-    notes = (f"{int(seen.sum()):,} items the map was fitted on are left out",) if seen.any() else ()
+    known_by = " (known by their places in files of this length)" if pairs.names is None else ""
+    left_out = f"{int(seen.sum()):,} items the map was fitted on are left out{known_by}"
+    notes = (left_out,) if seen.any() else ()
     return np.flatnonzero(~seen), notes
 
 
@@ -124,7 +140,7 @@ def learning_curve(
     Parameters
     ----------
     pairs : PairedRows to fit on
-    sizes : numbers of pairs; those larger than what there is are left out, and all are added
+    sizes : numbers of pairs; 0, which is chance, and more than there are are left out, all are added
     seeds : one map for each
     fitting : Fitting
     held : int, scenes held out, see `hold_out`; of no use with `test`
@@ -145,7 +161,7 @@ def learning_curve(
             order, held_items = _outside(pairs, test, seed), np.arange(len(test))
         plans.append((seed, order, held_items))
     most = min(len(order) for _, order, _ in plans)
-    sizes = sorted({size for size in sizes if size < most} | {most})
+    sizes = sorted({size for size in sizes if 0 < size < most} | {most})
     if sizes[0] < 2:
         raise UsageError(f"a map cannot be fitted on {sizes[0]} pairs.", where="--sizes")
     points, done = [], 0
@@ -162,7 +178,7 @@ def learning_curve(
 def _outside(pairs: PairedRows, test: PairedRows, seed: int) -> np.ndarray:
     """Items of scenes that the test does not show, in an order drawn by seed."""
     order = np.random.default_rng([seed, 20]).permutation(len(pairs))
-    if pairs.scenes is None or test.scenes is None:
+    if pairs.names is None or test.names is None:
         return order
     tested = set(test.scenes)
     kept = order[[pairs.scenes[item] not in tested for item in order]]

@@ -9,6 +9,7 @@ from coview.alignment.recipes import Layer
 from coview.embeddings import Embeddings
 from coview.errors import InputError, UsageError
 from coview.pairing import Pairs, pair
+from coview.runs import hash_bytes
 
 CAPTIONS = ("mean", "first", "each")
 LEAST_HELD = 2
@@ -24,7 +25,7 @@ class PairedRows:
     x, y : Embeddings
     rows_x, rows_y : ndarrays of shape (N, Cx) and (N, Cy), int: the rows of each item on either side
     names : tuple of N str, or None where rows are paired by order
-    scenes : tuple of N str, or None: the scene of each item, several of which may share one
+    scenes : tuple of N str: the scene of each item, several of which may share one; "row i of N" by order
     notes : tuple of str, what was done that a reader should know
     """
 
@@ -33,17 +34,20 @@ class PairedRows:
     rows_x: np.ndarray
     rows_y: np.ndarray
     names: tuple[str, ...] | None
-    scenes: tuple[str, ...] | None
+    scenes: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows_x)
 
     @property
+    def rows_hash(self) -> str:
+        """Eight digits that tell whether two measurements used the same items."""
+        return "by-order" if self.names is None else hash_bytes("\n".join(self.names).encode())[:8]
+
+    @property
     def groups(self) -> np.ndarray:
         """The number of each item's scene: N int, from 0."""
-        if self.scenes is None:
-            return np.arange(len(self))
         return np.unique(np.array(self.scenes), return_inverse=True)[1]
 
     def training_sides(self, items: np.ndarray, captions: str = "mean") -> tuple[Layer, Layer]:
@@ -89,8 +93,9 @@ def pair_up(x: Embeddings, y: Embeddings, names: Sequence[str] = ("A", "B")) -> 
     left_out, notes = _without_partner(x, y, names)
     pairs = pair([x, y], captions="each", exclude=left_out, names=names)
     rows_x, rows_y = (_rows(pairs, side) for side in range(2))
-    scenes = None
-    if pairs.ids is not None:
+    if pairs.ids is None:
+        scenes = tuple(f"row {row} of {len(pairs)}" for row in range(len(pairs)))
+    else:
         labelled = x if x.scenes is not None else y
         scenes = tuple(_scenes(labelled)[row] for row in (rows_x if labelled is x else rows_y)[:, 0])
     notes += [note.removesuffix("; captions: each") for note in pairs.notes]

@@ -185,6 +185,7 @@ def fit_rotation(
         matrix, rank = nearest_rotation(moments(x, y, own=False).xy)
     if rank == 0:
         raise InputError("the pairs determine no direction: one side is constant.", hint="Check the rows.")
+    rounded = {name: f"{value:.3g}" if isinstance(value, float) else value for name, value in recipe.items()}
     facts = {
         "x": describe_space(mean_x, spread_x, made_by[0]),
         "y": describe_space(mean_y, spread_y, made_by[1]),
@@ -192,7 +193,7 @@ def fit_rotation(
         "pairs": x.shape[0],
         "rank": rank,
         "seed": seed,
-        "signature": format_signature("rotation", {**recipe, "pairs": x.shape[0], "rank": rank, "v": "0.1"}),
+        "signature": format_signature("rotation", {**rounded, "pairs": x.shape[0], "rank": rank, "v": "0.1"}),
     }
     fitted_on = None if scenes is None else scene_digests(set(scenes))
     return Rotation(matrix.astype(np.float32), mean_x, mean_y, facts, fitted_on)

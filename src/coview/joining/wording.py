@@ -60,7 +60,7 @@ def evaluation_words(judged: Evaluation, notes: list[str]) -> str:
     lines += [_chance_row(plain, way, words) for way, words in WAYS.items()]
     queries = f"{plain.scenes:,} scenes; {plain.x_to_y.queries:,} rows of A, {plain.y_to_x.queries:,} of B"
     lines += [f"{queries}; [95 % by resampling scenes]; CSLS looks at all queries at once"]
-    return "\n".join([*lines, *(f"note: {note}" for note in notes)])
+    return "\n".join([*lines, *(f"note: {note}" for note in notes), judged.signature])
 
 
 def _row(name: str, way: str, found: Direction) -> str:
