@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coview.config import TrainConfig
+from coview.demo_captions import caption_paintings
 from coview.embeddings import load_embeddings
 from coview.encoders import load_encoder
 from coview.encoders.embed import embed
@@ -28,9 +29,10 @@ class DemoSize:
     image_steps: int
     probes: int
     image_batch: int = 96
+    captions: bool = False  # they take a minute
 
 
-FULL = DemoSize(scenes=10_000, text_steps=300, text_batch=64, image_steps=300, probes=6)
+FULL = DemoSize(scenes=10_000, text_steps=300, text_batch=64, image_steps=300, probes=6, captions=True)
 QUICK = DemoSize(scenes=3_000, text_steps=80, text_batch=32, image_steps=50, probes=3)
 
 
@@ -72,6 +74,9 @@ def run_demo(
     )
     result = run_study(study, out, frozen={"bag of words": bag_of_words(world)}, say=say)
     result["examples"] = examples(world)
+    if size.captions:
+        good = Path(result["arms"]["good"]["first_seed_run"])
+        result["captions"] = caption_paintings(world, good, out / "image", out / "captions", say=say)
     return result
 
 

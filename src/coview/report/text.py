@@ -9,6 +9,7 @@ WIDTH = 100
 SEEDS_A_LINE = 3
 SURE = 1.645  # z at which chance is rejected at 5 %, one-sided
 ABSENT = "-"
+CLAIMS = {"shape": "shape", "colour_shape": "colour", "relation": "relation"}  # kinds that are shown
 
 
 def study_table(result: dict) -> str:
@@ -36,6 +37,8 @@ def study_table(result: dict) -> str:
         parts.append(_plain(_differences(result)))
     sentences = [textwrap.fill(sentence, WIDTH) for sentence in verdicts(result)]
     parts.append("\n".join([*sentences, f"signature: {result['signature']}"]))
+    if result.get("captions"):
+        parts.append(_plain(_claims(result["captions"])))
     if result.get("next"):
         parts.append(f"next: {result['next']}")
     return "\n\n".join(parts)
@@ -191,6 +194,22 @@ def _differences(result: dict):
             with_interval(difference["scene_explained_fraction"], 3),
         )
     return table
+
+
+def _claims(captions: dict):
+    table = _table()
+    table.add_column(f"captions of {captions['paintings']:,} held-out paintings: true claims of those made")
+    for kind in CLAIMS.values():
+        table.add_column(kind, no_wrap=True)
+    for name, claims in captions["claims"].items():
+        table.add_row(name, *(share_of(claims[kind]) for kind in CLAIMS))
+    return table
+
+
+def share_of(claims: dict) -> str:
+    """``.71 (213 of 300)``, a dash where nothing was claimed."""
+    told, true = claims["told"], claims["true"]
+    return f"{true / told:.2f} ({true:,} of {told:,})" if told else ABSENT
 
 
 def _table():
