@@ -36,6 +36,7 @@ from coview.errors import CoviewError
 from coview.joining.procrustes import fit_rotation
 from coview.joining.rotation import Rotation, load_rotation
 from coview.training.caption_task import CaptionData, train_captioner
+from coview.training.train import is_finished
 from coview.uses.caption_scores import CaptionScores, score_captions
 from coview.uses.captioner import Captioner, load_captioner, prepared
 from coview.uses.generation import Search
@@ -117,6 +118,19 @@ def text_to_text(
     }
 
 
+def noted(name: str, part: dict) -> dict:
+    """A part of the result, shown on stderr as soon as it is there."""
+    scores = {
+        key: value["cider_d"] for key, value in part.items() if isinstance(value, dict) and "cider_d" in value
+    }
+    print(
+        json.dumps({name: scores or part, "cpu_seconds": round(time.process_time())}),
+        file=sys.stderr,
+        flush=True,
+    )
+    return part
+
+
 def firsts(captions: list[list[str]]) -> list[str]:
     return [texts[0] for texts in captions]
 
@@ -183,9 +197,10 @@ def decoder_on_pairs(options: argparse.Namespace, captioner: Captioner, train: P
     starts = np.arange(len(train.features) + 1)
     data = CaptionData.of(train.features, starts, store, f"{options.features} of the pack")
     out = cache / "decoder-on-pairs"
-    config = CaptionConfig(steps=options.pairs_steps)
+    config = CaptionConfig(steps=options.pairs_steps, warmup=100)
     started = time.process_time()
-    train_captioner(config, data, out, encoder=options.features, device="cpu", resume="the same command")
+    if not ((out / "config.json").is_file() and is_finished(out, config)):
+        train_captioner(config, data, out, encoder=options.features, device="cpu", resume="the same command")
     seconds = time.process_time() - started
     reader = load_captioner(out)
     texts = captions_of(reader, prepared(test.features, reader.mean), Search())
@@ -209,35 +224,40 @@ def run(options: argparse.Namespace) -> dict:
         "seed": seed,
         "captioner": captioner.facts,
         "text_to_text": {
-            "flickr8k test": text_to_text(captioner, encoder, memory, test.captions, test.rows.matrix, seed),
-            "multi30k test": text_to_text(captioner, encoder, memory, names, rows, seed),
+            "flickr8k test": noted(
+                "flickr8k test",
+                text_to_text(captioner, encoder, memory, test.captions, test.rows.matrix, seed),
+            ),
+            "multi30k test": noted(
+                "multi30k test", text_to_text(captioner, encoder, memory, names, rows, seed)
+            ),
         },
     }
     means, photos = train.means(), {}
     maps = {kind: fit_rotation(train.features, means, method=kind) for kind in KINDS}
     kind, temperature, tried = choose(captioner, memory, maps, val)
-    photos["all pairs"] = {"pairs": len(means), "kind": kind, "val": tried} | read_photos(
-        captioner, encoder, memory, maps[kind], temperature, test, seed
+    photos["all pairs"] = noted(
+        "all pairs",
+        {"pairs": len(means), "kind": kind, "val": tried}
+        | read_photos(captioner, encoder, memory, maps[kind], temperature, test, seed),
     )
-    few = []
+    photos["300 pairs"] = []
     for draw in range(options.draws):
         chosen = np.random.default_rng([seed, draw, 32]).permutation(len(means))[:FEW]
         maps = {kind: fit_rotation(train.features[chosen], means[chosen], method=kind) for kind in KINDS}
         if not draw:
             kind, temperature, tried = choose(captioner, memory, maps, val)
-        few.append(
-            {"pairs": FEW, "kind": kind, "val": tried}
-            | read_photos(captioner, encoder, memory, maps[kind], temperature, test, seed)
-        )
-    photos["300 pairs"] = few
+        read = read_photos(captioner, encoder, memory, maps[kind], temperature, test, seed)
+        photos["300 pairs"].append(noted("300 pairs", {"pairs": FEW, "kind": kind, "val": tried} | read))
     if options.blind:
         blind = load_rotation(options.blind)
         _, temperature, tried = choose(captioner, memory, {"blind": blind}, val)
-        photos["no pairs"] = {"pairs": 0, "kind": "blind", "val": tried, "fit": blind.manifest} | read_photos(
-            captioner, encoder, memory, blind, temperature, test, seed
-        )
+        read = read_photos(captioner, encoder, memory, blind, temperature, test, seed)
+        photos["no pairs"] = noted("no pairs", {"pairs": 0, "val": tried, "fit": blind.manifest} | read)
     if options.pairs_steps:
-        photos["decoder on pairs"] = decoder_on_pairs(options, captioner, train, test)
+        photos["decoder on pairs"] = noted(
+            "decoder on pairs", decoder_on_pairs(options, captioner, train, test)
+        )
     return result | {"photos": photos, "cpu_seconds": round(time.process_time())}
 
 
