@@ -16,7 +16,11 @@ from coview.study import HeldOut, candidates, neighbours, overlap
 from coview.uses.class_list import TEMPLATES, ClassList
 
 K = 10
-ARMS = ("good", "bad", "next-token", "bag of words")
+WORDS = {
+    "bag of words, 128": 128,
+    "bag of words": 256,
+}  # as wide as the arms' embeddings, and coview's default
+ARMS = ("good", "bad", "next-token", *WORDS)
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ def open_split(flickr8k: str, features: str, split: str, cache: Path) -> HeldOut
 
 def open_text_side(arm: str, seed: int, runs: Path, multi30k: str, val: HeldOut, cache: Path) -> TextSide:
     """An arm's run of a seed, read at the layer with the highest mutual k-NN on the val photos."""
-    if arm == "bag of words":
-        encoder = load_encoder(f"bow:{multi30k}")
+    if arm in WORDS:
+        encoder = load_encoder(f"bow:{multi30k},width={WORDS[arm]}")
         return TextSide(encoder, encoder.last, cache)
     encoder = load_encoder(f"run:{runs / f'{arm}-s{seed}'}", device="cpu")
     texts = [val.texts[index] for index in val.one_each(seed)]

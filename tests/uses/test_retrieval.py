@@ -65,6 +65,7 @@ def test_four_images_with_five_captions_counted_by_hand():
     assert (document["images"], document["captions"], document["captions_an_image"]) == (4, 20, 5.0)
     assert first.as_json()["captions_an_image"] == 1.0
     assert "best placed" in document["convention"]
+    assert document["signature"] == "retrieval|images:4|captions:20|sim:cosine|partner:best|ties:shared|v:0.1"
 
 
 def slow_ranks(queries, gallery, partners):

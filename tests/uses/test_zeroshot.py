@@ -71,6 +71,7 @@ def test_fewer_classes_than_five():
     result = zero_shot(images, texts, labels)
     assert (result.k, result.top5) == (3, 1.0)
     assert result.as_json()["top5"]["chance"] == 1.0
+    assert result.signature == "zeroshot|images:120|classes:3|k:3|sim:cosine|ties:shared|v:0.1"
 
 
 def test_intervals_cover_and_depend_on_the_seed_alone():

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
+from coview.alignment.signature import format_signature
 from coview.data.scenes import Scene, Source
 from coview.errors import InputError, UsageError
 from coview.joining.read_out import HUB_NEIGHBOURS, Direction, read_out
@@ -45,8 +46,14 @@ class Retrieval:
     image_to_text: Direction
     text_to_image: Direction
 
+    @property
+    def signature(self) -> str:
+        parts = {"images": self.images, "captions": self.captions, "sim": self.similarity}
+        return format_signature("retrieval", {**parts, "partner": "best", "ties": "shared", "v": "0.1"})
+
     def as_json(self) -> dict:
-        return {**asdict(self), "captions_an_image": self.captions / self.images, "convention": ANY_OF}
+        facts = {"captions_an_image": self.captions / self.images, "convention": ANY_OF}
+        return {**asdict(self), **facts, "signature": self.signature}
 
 
 def search(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coview.alignment.signature import format_signature
 from coview.errors import InputError
 from coview.uses.class_list import ClassList
 
@@ -44,6 +45,11 @@ class ZeroShot:
     over_classes: dict[str, tuple[float, float]]
     confusion: np.ndarray
 
+    @property
+    def signature(self) -> str:
+        parts = {"images": int(self.confusion.sum()), "classes": len(self.confusion), "k": self.k}
+        return format_signature("zeroshot", {**parts, "sim": "cosine", "ties": "shared", "v": "0.1"})
+
     def as_json(self) -> dict:
         """The numbers with their chance levels; without the confusion."""
         classes = len(self.confusion)
@@ -57,7 +63,8 @@ class ZeroShot:
             }
             for name in MEASURES
         }
-        return {**measured, "k": self.k, "images": int(self.confusion.sum()), "classes": classes}
+        facts = {"k": self.k, "images": int(self.confusion.sum()), "classes": classes}
+        return {**measured, **facts, "signature": self.signature}
 
 
 def class_rows(texts: np.ndarray, owner: np.ndarray) -> np.ndarray:
@@ -181,4 +188,4 @@ def words(result: dict) -> str:
             f"{row[over][0]:.3f} to {row[over][1]:.3f}" for over in ("over_images", "over_classes")
         )
         lines.append(f"{name:10}{row['value']:7.3f}  {row['chance']:7.4f}  {images:>18}  {classes:>14}")
-    return "\n".join(lines)
+    return "\n".join([*lines, result["signature"]])
