@@ -86,8 +86,11 @@ def test_a_rotation_of_other_spaces_is_refused():
         join(fitted, Words(), images(width=4))
 
 
-def test_a_text_of_unknown_words_is_refused():
+def test_a_text_of_unknown_words_says_nothing_and_is_no_query():
     index = images()
     joined = join(rotation(WORDS, index.matrix, TEXTS, index.manifest), Words(), index)
+    rows = joined.texts(["1", "?"])
+    assert not rows[1].any()
+    np.testing.assert_array_equal(rows[0], joined.query("1"))
     with pytest.raises(InputError, match="knows no word of"):
-        joined.texts(["1", "?"])
+        joined.query("?")

@@ -106,6 +106,11 @@ def test_a_class_is_the_mean_of_its_texts():
     np.testing.assert_allclose(rows, unit(expected), atol=1e-6)
 
 
+def test_a_text_that_says_nothing_counts_for_nothing():
+    texts = np.array([[0.6, 0.8], [0, 0], [0, 0]], dtype=np.float32)
+    np.testing.assert_allclose(class_rows(texts, np.array([0, 0, 1])), [[0.6, 0.8], [0, 0]])
+
+
 def test_confusion_as_csv():
     texts = np.eye(2, dtype=np.float32)
     result = zero_shot(texts[[0, 1, 1]], texts, np.array([0, 0, 1]))

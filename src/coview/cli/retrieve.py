@@ -54,7 +54,7 @@ def retrieve(
 
     index = load_embeddings(images)
     joined = join(load_rotation(rotation), load_text_encoder(run, device), index)
-    hits = search(joined.texts([query])[0], index.matrix, joined.images, top=top)
+    hits = search(joined.query(query), index.matrix, joined.images, top=top)
     found = [
         {"image": index.ids[hit.row] if index.ids else hit.row, "row": hit.row, "score": hit.score}
         for hit in hits

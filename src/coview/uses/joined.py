@@ -30,18 +30,23 @@ class Joined:
     texts_are_mapped: bool
 
     def texts(self, texts: list[str]) -> np.ndarray:
-        """Unit rows of texts in the common space, float32 (len(texts), D).
+        """Unit rows of texts in the common space, float32 (len(texts), D); zero where no word is known."""
+        rows = self.encoder.encode(texts, self.layer)
+        joined = self.rotation.map(rows) if self.texts_are_mapped else self.rotation.target(rows)
+        return joined * rows.any(axis=1)[:, None]
+
+    def query(self, text: str) -> np.ndarray:
+        """The unit row of one text, (D,).
 
         Raises
         ------
         InputError
-            The encoder knows no word of a text, so that its row would say nothing.
+            The encoder knows no word of it, so that its row would say nothing.
         """
-        rows = self.encoder.encode(texts, self.layer)
-        if not (known := rows.any(axis=1)).all():
-            text = texts[int(np.argmin(known))]
+        row = self.texts([text])[0]
+        if not row.any():
             raise InputError(f"{self.encoder.name} knows no word of {text!r}.", hint="Say it in other words.")
-        return self.rotation.map(rows) if self.texts_are_mapped else self.rotation.target(rows)
+        return row
 
     def images(self, rows: np.ndarray) -> np.ndarray:
         """Unit rows of images in the common space, from their embeddings."""
