@@ -152,7 +152,9 @@ def judge(rotation: Rotation, held_out: tuple[np.ndarray, np.ndarray], task: Tas
     rng = np.random.default_rng([seed, 11])
     images = rng.permutation(len(task.images))
     classes = rng.permutation(int(task.owner.max()) + 1)
-    rows = class_rows(rotation.target(unit_rows(task.texts.astype(np.float32))), task.owner)
+    texts = rotation.target(unit_rows(task.texts.astype(np.float32)))
+    texts *= task.texts.any(axis=1)[:, None]  # a text of unknown words says nothing
+    rows = class_rows(texts, task.owner)
     scored = zero_shot(
         rotation.map(task.images[images]),
         rows[classes],
