@@ -33,7 +33,7 @@ class Joined:
         """Unit rows of texts in the common space, float32 (len(texts), D); zero where no word is known."""
         rows = self.encoder.encode(texts, self.layer)
         joined = self.rotation.map(rows) if self.texts_are_mapped else self.rotation.target(rows)
-        return joined * rows.any(axis=1)[:, None]
+        return joined * rows.any(axis=1, keepdims=True)
 
     def query(self, text: str) -> np.ndarray:
         """The unit row of one text, (D,).

@@ -153,7 +153,7 @@ def judge(rotation: Rotation, held_out: tuple[np.ndarray, np.ndarray], task: Tas
     images = rng.permutation(len(task.images))
     classes = rng.permutation(int(task.owner.max()) + 1)
     texts = rotation.target(unit_rows(task.texts.astype(np.float32)))
-    texts *= task.texts.any(axis=1)[:, None]  # a text of unknown words says nothing
+    texts *= task.texts.any(axis=1, keepdims=True)  # a text of unknown words says nothing
     rows = class_rows(texts, task.owner)
     scored = zero_shot(
         rotation.map(task.images[images]),
