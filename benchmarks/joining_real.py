@@ -86,7 +86,7 @@ def zeroshot(side: TextSide, seed: int, train: HeldOut, pack: Pack) -> Iterator[
     means, texts = train.means(side.rows(train.texts)), side.rows(pack.classes.flat)
     for method in METHODS:
         images, prompts = both_sides(fit(train.images, means, method), pack.images, texts, method)
-        prompts = prompts * texts.any(axis=1, keepdims=True)  # words a bag does not know say nothing of a class
+        prompts = prompts * texts.any(axis=1, keepdims=True)  # unknown words say nothing of a class
         rows = class_rows(prompts, pack.classes.owner)
         yield {"method": method, **zero_shot(images, rows, pack.labels, seed=seed).as_json()}
 
