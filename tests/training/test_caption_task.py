@@ -231,3 +231,17 @@ def test_from_a_text_encoder_to_texts(tmp_path):
     ]
     assert np.mean(right) > 0.6
     assert json.loads((out / "manifest.json").read_text())["text_encoder"] == "run:x"
+
+
+@pytest.mark.parametrize("option", [{"prefix": 0}, {"same_text": 1.5}, {"noise": -1.0}, {"steps": 0}])
+def test_a_configuration_that_makes_no_sense_is_refused(option):
+    name = next(iter(option)).replace("_", "-")
+    with pytest.raises(UsageError, match=f"--{name}: must"):
+        CaptionConfig(**option)
+
+
+def test_a_configuration_goes_to_json_and_back_and_every_option_of_its_own_counts():
+    config = CaptionConfig(noise=0.5, prefix=3)
+    assert CaptionConfig.from_json(json.loads(json.dumps(config.as_json()))) == config
+    for change in ({"noise": 0.4}, {"prefix": 2}, {"same_text": 0.1}, {"size": "m"}):
+        assert replace(config, **change).hash != config.hash
