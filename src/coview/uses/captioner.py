@@ -188,7 +188,7 @@ class Captioner:
         words, for that is where texts have them ("t-shirt", "man's"); with spaces they are rare.
         """
         spaced = self.tokenizer.decode([token for token in tokens if token != LAST])
-        return re.sub(r"(?<=\w) ([-'’]) (?=\w)", r"\1", spaced)
+        return re.sub(r"(?<=\w) ([-'\u2019]) (?=\w)", r"\1", spaced)
 
     def memory(self) -> tuple[Embeddings, list[str]]:
         """The training texts and their embeddings (N, D), as the encoder gave them; memory-mapped.
