@@ -11,8 +11,9 @@ from coview.embeddings import load_embeddings
 from coview.encoders import load_encoder
 from coview.encoders.encoder import Encoder
 from coview.encoders.precomputed import pick_rows
+from coview.held_out import HeldOut
 from coview.runs import hash_bytes
-from coview.study import HeldOut, candidates, neighbours, overlap
+from coview.study import candidates, neighbours, overlap
 from coview.uses.class_list import TEMPLATES, ClassList
 
 K = 10

@@ -26,13 +26,13 @@ import numpy as np
 from joining_data import ARMS, Pack, TextSide, open_caltech, open_imagenet, open_split, open_text_side
 
 from coview.embeddings import Embeddings
+from coview.held_out import HeldOut
 from coview.joining.blind import search
 from coview.joining.paired import PairedRows, pair_up
 from coview.joining.procrustes import fit_rotation
 from coview.joining.rotation import Rotation
 from coview.joining.sharpening import open_side
 from coview.runs import manifest
-from coview.study import HeldOut
 from coview.uses.retrieval import score_retrieval
 from coview.uses.rosetta import Judged, Task, cut, judge, rosetta, scene_means, scene_rows, summary
 from coview.uses.zeroshot import class_rows, zero_shot

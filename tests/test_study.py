@@ -1,72 +1,21 @@
+import time
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import replace
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
 
 from coview.alignment import align
-from coview.data.scenes import Scene
-from coview.embeddings import Embeddings
-from coview.errors import InputError, UsageError
-from coview.study import ARMS, RECIPE, HeldOut, difference, load_arms, overlap
-
-
-class Listed:
-    """A source of given scenes."""
-
-    name, split_note = "listed", ""
-
-    def __init__(self, scenes):
-        self.all = scenes
-
-    def scenes(self, split=None):
-        return (scene for scene in self.all if split in (None, scene.split))
-
-
-def held_out(count: int = 40, texts: int = 3, width: int = 6) -> HeldOut:
-    scenes = [
-        Scene(f"s{i}", tuple(f"text {i} {j}" for j in range(texts)), split="test") for i in range(count)
-    ]
-    matrix = np.random.default_rng(0).standard_normal((count, width)).astype(np.float32)
-    order = np.random.default_rng(1).permutation(count)
-    images = Embeddings(matrix[order], ids=tuple(f"s{i}" for i in order))
-    found = HeldOut.of(Listed(scenes), "test", images)
-    np.testing.assert_array_equal(found.images, matrix)  # paired by id, whatever the order of the file
-    return found
-
-
-def test_one_text_of_each_scene_drawn_by_seed():
-    test = held_out()
-    chosen = test.one_each(0)
-    np.testing.assert_array_equal(test.scene[chosen], np.arange(40))
-    assert len({int(slot) for slot in chosen % 3}) == 3, "slots are mixed: files sort texts by length"
-    np.testing.assert_array_equal(chosen, test.one_each(0))
-    assert (chosen != test.one_each(1)).any()
-
-
-def test_means_equal_a_plain_loop():
-    test = held_out()
-    rows = np.random.default_rng(2).standard_normal((len(test.texts), 5)).astype(np.float32)
-    slow = np.stack([rows[test.scene == scene].mean(0) for scene in range(40)])
-    np.testing.assert_allclose(test.means(rows), slow, rtol=1e-6, atol=1e-7)
-
-
-def test_scenes_without_image_or_second_text_are_left_out():
-    scenes = [Scene(f"s{i}", ("a", "b"), split="test") for i in range(35)]
-    scenes += [Scene("single", ("a",), split="test"), Scene("blind", ("a", "b"), split="test")]
-    ids = tuple(scene.id for scene in scenes if scene.id != "blind")
-    found = HeldOut.of(Listed(scenes), "test", Embeddings(np.ones((len(ids), 2), np.float32), ids=ids))
-    assert len(found.images) == 35
-    with pytest.raises(InputError, match="0 val scenes"):
-        HeldOut.of(Listed(scenes), "val", Embeddings(np.ones((len(ids), 2), np.float32), ids=ids))
+from coview.errors import InputError, Interrupted, UsageError
+from coview.study import ARMS, RECIPE, difference, load_arms, neighbours, overlap, stopping
 
 
 def test_overlap_is_what_align_reports():
-    test = held_out(60)
-    rows = np.random.default_rng(3).standard_normal((60, 4)).astype(np.float32) + test.images[:, :4]
-    from coview.study import neighbours
-
-    reported = align(rows, test.images, k=5, recipe=RECIPE, permutations=0, splits=0).score
-    assert overlap(rows, neighbours(test.images, 5), 5) == pytest.approx(reported, abs=1e-12)
+    images = np.random.default_rng(0).standard_normal((60, 6)).astype(np.float32)
+    rows = np.random.default_rng(3).standard_normal((60, 4)).astype(np.float32) + images[:, :4]
+    reported = align(rows, images, k=5, recipe=RECIPE, permutations=0, splits=0).score
+    assert overlap(rows, neighbours(images, 5), 5) == pytest.approx(reported, abs=1e-12)
 
 
 def test_difference_is_paired_and_has_no_interval_for_one_seed():
@@ -101,3 +50,20 @@ def test_arms_that_make_no_sense_are_refused(tmp_path, text, words):
     file.write_text(text)
     with pytest.raises((InputError, UsageError), match=words):
         load_arms(file)
+
+
+def test_an_interrupted_study_ends_its_runs_and_starts_no_other(tmp_path):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(abs, -1).result()  # the worker is up
+        waiting = [pool.submit(time.sleep, 3600) for _ in range(3)]
+        with pytest.raises(Interrupted, match="kept"), stopping(pool, tmp_path):
+            raise KeyboardInterrupt
+    assert not wait(waiting, timeout=60).not_done
+
+
+def test_a_run_that_fails_ends_the_others_and_says_why(tmp_path):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(abs, -1).result()
+        pool.submit(time.sleep, 3600)
+        with pytest.raises(InputError, match="broken"), stopping(pool, tmp_path):
+            raise InputError("broken")

@@ -11,7 +11,8 @@ from coview.demo_captions import caption_paintings
 from coview.embeddings import load_embeddings
 from coview.encoders import load_encoder
 from coview.encoders.embed import embed
-from coview.study import HeldOut, Study, bag_of_words, run_study
+from coview.held_out import HeldOut
+from coview.study import Study, bag_of_words, run_study
 from coview.tabletop import TabletopSource
 from coview.training.image_task import build_images
 from coview.training.train import is_finished, open_store, shell_command, token_cache, train_image

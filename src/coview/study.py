@@ -7,10 +7,11 @@ for every arm in the same way; the number that is reported comes from the test s
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,11 @@ from coview.alignment.retrieval import caption_retrieval
 from coview.config import TrainConfig
 from coview.data.scenes import Source
 from coview.data.tokens import TokenStore
-from coview.embeddings import Embeddings, load_embeddings
-from coview.encoders import load_encoder
 from coview.encoders.bag_of_words import fit_bag_of_words
-from coview.encoders.embed import embed
 from coview.encoders.encoder import Encoder, pick_device
-from coview.encoders.precomputed import is_embedding_file, pick_rows
 from coview.encoders.trained import TrainedTextEncoder, load_text_encoder
-from coview.errors import InputError, UsageError, did_you_mean
+from coview.errors import InputError, Interrupted, UsageError, did_you_mean
+from coview.held_out import HeldOut
 from coview.runs import manifest, read_json, write_json
 from coview.training.task import Task
 from coview.training.text_task import TextTask
@@ -42,48 +40,6 @@ from coview.training.train import is_finished, shell_command, train_text
 ARMS = ("good", "bad", "next-token")
 RECIPE = "center"  # mean removed, rows of length one: what an embedding is before it is compared
 COMPARED = ("mutual_knn", "scene_explained_fraction")  # what differences between arms are given of
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Scenes of one split with their texts and an image embedding each.
-
-    Attributes
-    ----------
-    texts : list of N_t str, scene by scene
-    scene : int array (N_t,), which scene a text describes
-    images : float32 array (N, D), one row a scene
-    """
-
-    texts: list[str]
-    scene: np.ndarray
-    images: np.ndarray
-
-    @classmethod
-    def of(cls, source: Source, split: str, images: Embeddings) -> "HeldOut":
-        """The scenes of a split that have an image embedding and at least two texts."""
-        rows = {name: row for row, name in enumerate(images.scenes or images.ids or ())}
-        scenes = [scene for scene in source.scenes(split) if scene.id in rows and len(scene.texts) > 1]
-        if len(scenes) < 30:
-            raise InputError(
-                f"{len(scenes)} {split} scenes have an image embedding and two texts; a study needs 30.",
-                where=source.name,
-            )
-        texts = [text for scene in scenes for text in scene.texts]
-        counts = [len(scene.texts) for scene in scenes]
-        matrix = np.stack([np.asarray(images.matrix[rows[scene.id]], dtype=np.float32) for scene in scenes])
-        return cls(texts, np.repeat(np.arange(len(scenes)), counts), matrix)
-
-    def one_each(self, seed: int) -> np.ndarray:
-        """Index of one text of each scene, drawn by seed: files often sort a scene's texts by length."""
-        order = np.random.default_rng([seed, 5]).permutation(len(self.texts))
-        return order[np.unique(self.scene[order], return_index=True)[1]]
-
-    def means(self, rows: np.ndarray) -> np.ndarray:
-        """Mean embedding of each scene's texts, (N_t, D) to (N, D)."""
-        sums = np.zeros((len(self.images), rows.shape[1]), dtype=np.float64)
-        np.add.at(sums, self.scene, rows)
-        return (sums / np.bincount(self.scene)[:, None]).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -138,6 +94,7 @@ def run_study(
     cores = os.cpu_count() or 1
     jobs = jobs or (1 if pick_device(device) != "cpu" else min(cores, len(runs)))
     measured: dict[tuple[str, int], dict] = {}
+    say(f"training {len(runs)} runs, {jobs} at a time")
     with ProcessPoolExecutor(
         jobs,
         mp_context=get_context("spawn"),
@@ -148,13 +105,14 @@ def run_study(
             pool.submit(run_arm, study, replace(study.arms[arm], seed=seed), run, device): (arm, seed)
             for (arm, seed), run in runs.items()
         }
-        for done in as_completed(waiting):
-            arm, seed = waiting[done]
-            row = measured[arm, seed] = done.result()
-            say(
-                f"{len(measured)} of {len(runs)}: {arm}, seed {seed}, mutual {study.k}-NN "
-                f"{row['mutual_knn']:.4f}, {row['seconds']:,.0f} s"
-            )
+        with stopping(pool, out):
+            for done in as_completed(waiting):
+                arm, seed = waiting[done]
+                row = measured[arm, seed] = done.result()
+                say(
+                    f"{len(measured)} of {len(runs)}: {arm}, seed {seed}, mutual {study.k}-NN "
+                    f"{row['mutual_knn']:.4f}, {row['seconds']:,.0f} s"
+                )
     arms: dict[str, dict] = {}
     for arm in study.arms:
         rows = [measured[arm, seed] for seed in study.seeds]
@@ -182,6 +140,21 @@ def run_study(
         "manifest": manifest(kind="study", data=study.store.meta),
     }
     return result
+
+
+@contextmanager
+def stopping(pool: ProcessPoolExecutor, out: Path) -> Generator[None]:
+    """When the block fails or is interrupted, end the runs as well (each writes its checkpoint)."""
+    try:
+        yield
+    except BaseException as error:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in active_children():
+            child.terminate()
+        if isinstance(error, KeyboardInterrupt | Interrupted):
+            hint = "The same command goes on."
+            raise Interrupted("interrupted; what was done is kept.", where=str(out), hint=hint) from None
+        raise
 
 
 def save_study(result: dict, out: Path) -> Path:
@@ -324,19 +297,6 @@ def difference(first: list[float], second: list[float]) -> dict:
         half = float(stats.t.ppf(0.975, count - 1) * by_seed.std(ddof=1) / np.sqrt(count))
         row |= {"low": mean - half, "high": mean + half}
     return row
-
-
-def image_rows(
-    source: Source, images: str, ids: Path | None, split: str, out: Path, device: str
-) -> Embeddings:
-    """Image embeddings of a split by a MODEL or from a file of rows, kept in `out`."""
-    target = out / f"image-{split}.safetensors"
-    if is_embedding_file(images):
-        return load_embeddings(
-            pick_rows(source, images, target, names=ids, split=split, modality="image").path
-        )
-    encoder = load_encoder(images, modality="image", device=device)
-    return load_embeddings(embed(source, encoder, target, split=split).path)
 
 
 def load_arms(file: Path | None) -> dict[str, TrainConfig]:

@@ -71,7 +71,7 @@ def test_every_seed_the_controls_and_the_way_to_repeat_it(result, tmp_path):
         assert name in page.text
     assert shlex.join(["coview", "demo", "--out", "runs/my demo"]) in page.text
     for expected in (
-        "good is 1.6 times bad and 2.0 times next-token in mutual 10-NN, in every seed.",
+        "good is on average 1.6 times bad and 2.0 times next-token in mutual 10-NN, and ahead in every seed.",
         "Chance is 0.0100 for mutual 10-NN",
         result["signature"],
         result["next"],

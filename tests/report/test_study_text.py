@@ -57,12 +57,14 @@ def test_unknown_values_are_dashes(result):
 
 def test_verdict_of_a_win_in_every_seed(result):
     first, second, third, fourth = verdicts(result)
-    assert first == "good is 1.6 times bad and 2.0 times next-token in mutual 10-NN, in every seed."
+    assert first == (
+        "good is on average 1.6 times bad and 2.0 times next-token in mutual 10-NN, and ahead in every seed."
+    )
     assert (
         second == "good has the larger scene-explained fraction, 0.8041 against 0.6606 for bad and "
         "0.6078 for next-token, in every seed."
     )
-    assert third == "good beats every control in mutual 10-NN."
+    assert third == "good beats every control in mutual 10-NN by two standard errors or more."
     assert fourth.startswith("Every arm is above chance in every seed (smallest z ")
 
 
@@ -70,7 +72,7 @@ def test_one_seed_lost_is_said(result):
     bad = result["arms"]["bad"]["mutual_knn"]
     bad[1] = result["arms"]["good"]["mutual_knn"][1]  # a tie is no win
     sentences = verdicts(result)
-    assert sentences[0] == "good is 2.0 times next-token in mutual 10-NN, in every seed."
+    assert sentences[0] == "good is on average 2.0 times next-token in mutual 10-NN, and ahead in every seed."
     assert (
         sentences[1] == f"good is above bad in mutual 10-NN in 2 of 3 seeds: 0.1247 against {mean(bad):.4f}."
     )
@@ -110,12 +112,12 @@ def test_one_seed_promises_nothing_for_others(result_of):
 
 def test_no_ratio_to_a_mean_that_is_not_positive(result):
     result["arms"]["bad"]["mutual_knn"] = [0.0, 0.0, 0.0]
-    assert verdicts(result)[0].startswith("good is above bad and 2.0 times next-token")
+    assert verdicts(result)[0].startswith("good is on average above bad and 2.0 times next-token")
 
 
 def test_a_lead_too_small_for_one_decimal_gets_two(result):
     result["arms"]["bad"]["mutual_knn"] = [score / 1.02 for score in result["arms"]["good"]["mutual_knn"]]
-    assert verdicts(result)[0].startswith("good is 1.02 times bad")
+    assert verdicts(result)[0].startswith("good is on average 1.02 times bad")
 
 
 numbers = st.one_of(st.none(), st.floats())
@@ -140,3 +142,20 @@ def test_wins_need_pairs():
     assert wins([1, 2, 3], [0, 2, 4]) == 1
     with pytest.raises(ValueError, match="argument"):
         wins([1, 2], [1])
+
+
+def test_a_control_within_two_standard_errors_is_named(result):
+    good = result["arms"]["good"]["mutual_knn"]
+    close = sum(good) / len(good) - 0.001
+    result["controls"]["bag of words"] = {"mutual_knn": close, "mutual_knn_stderr": 0.004}
+    sentence = f"good beats these controls by less than two standard errors: bag of words {close:.4f}."
+    assert sentence in verdicts(result)
+
+
+def test_arms_that_are_not_above_the_untrained_encoder_are_named(result):
+    bad = result["arms"]["bad"]["mutual_knn"]
+    result["controls"]["untrained encoder"] = {"mutual_knn": sum(bad) / len(bad)}
+    said = [sentence for sentence in verdicts(result) if sentence.startswith("Not above the untrained")]
+    assert len(said) == 1
+    assert "bad" in said[0]
+    assert "good" not in said[0]

@@ -39,7 +39,8 @@ def study(
     ids
         The names of a file's rows, one a line. Only if --images is a file.
     arms
-        A YAML file with options of ``coview train`` for each arm, see configs/.
+        A YAML file with options of ``coview train``: under ``common`` for all three arms, and under ``good``,
+        ``bad`` and ``next-token`` for each; see configs/.
     seeds
         Runs of every arm.
     out
@@ -52,8 +53,9 @@ def study(
         Print one JSON document.
     """
     from coview.data.readers import open_source
+    from coview.held_out import HeldOut, image_rows
     from coview.report import study_table
-    from coview.study import HeldOut, Study, bag_of_words, image_rows, load_arms, run_study, save_study
+    from coview.study import Study, bag_of_words, load_arms, run_study, save_study
     from coview.training.train import open_store, token_cache
 
     say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ WIDTH = 100
 SEEDS_A_LINE = 3
 SURE = 1.645  # z at which chance is rejected at 5 %, one-sided
 ABSENT = "-"
+UNTRAINED = "untrained encoder"
 CLAIMS = {"shape": "shape", "colour_shape": "colour", "relation": "relation"}  # kinds that are shown
 
 
@@ -76,7 +77,8 @@ def _against_arms(arms: dict, key: str, label: str, scope: str) -> list[str]:
     sentences = []
     if beaten and key == "mutual_knn":
         times = [f"{_times(good, arms[name][key])} {name}" for name in beaten]
-        sentences.append(f"good is {' and '.join(times)} in {label}, {scope}.")
+        over = "on average " if len(good) > 1 else ""
+        sentences.append(f"good is {over}{' and '.join(times)} in {label}, and ahead {scope}.")
     elif beaten:
         against = " and ".join(f"{number(mean(arms[name][key]))} for {name}" for name in beaten)
         sentences.append(f"good has the larger {label}, {number(mean(good))} against {against}, {scope}.")
@@ -89,14 +91,30 @@ def _against_arms(arms: dict, key: str, label: str, scope: str) -> list[str]:
 
 
 def _against_controls(result: dict, label: str) -> list[str]:
+    """Which controls good does not beat, or not by two standard errors, and which arms the untrained one."""
     good = mean(result["arms"]["good"]["mutual_knn"]) or 0.0
-    scores = {name: control.get("mutual_knn") for name, control in result["controls"].items()}
-    unbeaten = [
-        f"{name} {score:.4f}" for name, score in scores.items() if score is not None and score >= good
-    ]
-    if unbeaten:
-        return [f"good does not beat these controls in {label}: {', '.join(unbeaten)}."]
-    return [f"good beats every control in {label}."] if scores else []
+    spread = mean(result["arms"]["good"]["mutual_knn_stderr"]) or 0.0
+    unbeaten, close = [], []
+    for name, control in result["controls"].items():
+        score = control.get("mutual_knn")
+        if score is None:
+            continue
+        if score >= good:
+            unbeaten.append(f"{name} {score:.4f}")
+        elif good - score < 2 * math.hypot(spread, control.get("mutual_knn_stderr") or 0.0):
+            close.append(f"{name} {score:.4f}")
+    sentences = [f"good does not beat these controls in {label}: {', '.join(unbeaten)}."] if unbeaten else []
+    if close:
+        sentences.append(f"good beats these controls by less than two standard errors: {', '.join(close)}.")
+    if result["controls"] and not sentences:
+        sentences.append(f"good beats every control in {label} by two standard errors or more.")
+    untrained = result["controls"].get(UNTRAINED, {}).get("mutual_knn")
+    if untrained is not None:
+        scores = {name: mean(arm["mutual_knn"]) or 0.0 for name, arm in result["arms"].items()}
+        below = [f"{name} {score:.4f}" for name, score in scores.items() if score <= untrained]
+        if below:
+            sentences.append(f"Not above the {UNTRAINED} ({untrained:.4f}): {', '.join(below)}.")
+    return sentences
 
 
 def _against_chance(result: dict) -> str:
