@@ -1,4 +1,5 @@
 import json
+import pickle
 import struct
 import sys
 
@@ -176,6 +177,43 @@ def test_broken_numpy_files(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match="not a readable"):
         load_embeddings(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["x.safetensors", "x.npy"])
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(pickle.dumps({"rows": [1.0]}), "a pickle, which can run"), (b"PK\x03\x04 cut", "a zip, as torch.save")],
+)
+def test_pickles_under_another_name_are_named_and_not_opened(tmp_path, name, content, what):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"it is {what}.*it was not opened.*Convert it once"):
+        load_embeddings(tmp_path / name)
+
+
+def test_a_header_as_long_as_a_pickle_begins_is_read(tmp_path):
+    header = json.dumps({"emb": {"dtype": "F32", "shape": [4, 3], "data_offsets": [0, 48]}}).encode()
+    header = header.ljust(0x480)  # its length begins with the bytes 80 04, as a pickle does
+    (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + MATRIX.tobytes())
+    assert load_embeddings(tmp_path / "x.safetensors").matrix.tolist() == MATRIX.tolist()
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_python_objects_are_refused_in_our_words(tmp_path, name):
+    rows = np.array([[1.0, None]], dtype=object)
+    np.save(tmp_path / name, rows) if name == "x.npy" else np.savez(tmp_path / name, emb=rows)
+    with pytest.raises(
+        InputError, match=r"holds Python objects, which can run code when opened.*numpy\.save"
+    ):
+        load_embeddings(tmp_path / name)
+
+
+def test_integers_and_bad_rows_say_what_to_do(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((4, 3), np.int64))
+    with pytest.raises(InputError, match=r"found int64\. .*astype\('float32'\)"):
+        load_embeddings(tmp_path / "x.npy")
+    np.save(tmp_path / "x.npy", np.array([[1.0], [np.nan]]))
+    with pytest.raises(InputError, match=r"row 1 holds NaN\. Rows count from 0"):
+        load_embeddings(tmp_path / "x.npy")
 
 
 def test_missing_and_unknown_files(tmp_path):

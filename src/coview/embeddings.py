@@ -14,7 +14,7 @@ import numpy as np
 
 from coview.errors import InputError, MissingError, did_you_mean
 from coview.runs import atomic_path
-from coview.tensor_file import open_tensors, write_tensors
+from coview.tensor_file import CONVERT, open_tensors, refuse_pickle, write_tensors
 
 MATRIX_NAMES = ("embeddings", "emb")
 PICKLED = (".pt", ".pth", ".bin", ".pkl", ".pickle")
@@ -100,7 +100,7 @@ def load_embeddings(source: str | Path, *, check: bool = True) -> Embeddings:
         raise InputError(
             "pickled files can run code when opened and are refused.",
             where=str(source),
-            hint="Convert it once, where you trust it: numpy.save('rows.npy', tensor.float().numpy()).",
+            hint=CONVERT,
         )
     if suffix not in SUFFIXES:
         raise InputError(
@@ -138,9 +138,10 @@ def check_finite(matrix, where: str, ids: tuple[str, ...] | None = None) -> None
             raise InputError(
                 f"row {row}{named} holds {what}{', a float16 overflow' if overflow else ''}.",
                 where=where,
-                hint="Embed again and store float32 or bfloat16."
-                if overflow
-                else "Embed that row again or drop it.",
+                hint="Rows count from 0. "
+                + (
+                    "Embed again and store float32 or bfloat16." if overflow else "Embed it again or drop it."
+                ),
             )
 
 
@@ -149,7 +150,11 @@ def _check_shape(embeddings: Embeddings, where: str) -> None:
     if matrix.ndim not in (2, 3):
         raise InputError(f"expected (N, D) or (N, L, D), found shape {matrix.shape}.", where=where)
     if matrix.dtype.kind != "f":
-        raise InputError(f"expected floating point numbers, found {matrix.dtype}.", where=where)
+        raise InputError(
+            f"expected floating point numbers, found {matrix.dtype}.",
+            where=where,
+            hint="Labels or token ids are no embeddings. If they are, save rows.astype('float32').",
+        )
     if 0 in matrix.shape:
         raise InputError(f"the matrix is empty: shape {matrix.shape}.", where=where)
     for name in ("ids", "scenes"):
@@ -191,10 +196,22 @@ def _read_safetensors(source: Path) -> Embeddings:
 
 
 def _read_npy(source: Path) -> Embeddings:
+    refuse_pickle(source, ".npy")
     try:
         return Embeddings(np.lib.format.open_memmap(source, mode="r"))
     except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"not a readable .npy file: {error}.", where=str(source)) from error
+        raise _unreadable(source, error) from error
+
+
+def _unreadable(source: Path, error: Exception) -> InputError:
+    """What NumPy means when it cannot read a file, in our words."""
+    what, hint = "its header is broken or it is cut short", "Write it again."
+    if isinstance(error, OSError) and error.strerror:
+        what, hint = error.strerror, ""
+    elif "Python objects" in str(error) or "Object arrays" in str(error):
+        what = "it holds Python objects, which can run code when opened, and no numbers"
+        hint = "Save the rows as numbers: numpy.save('rows.npy', numpy.stack(rows).astype('float32'))."
+    return InputError(f"not a readable {source.suffix} file: {what}.", where=str(source), hint=hint)
 
 
 def _read_npz(source: Path) -> Embeddings:
@@ -204,7 +221,7 @@ def _read_npz(source: Path) -> Embeddings:
                 name: archive[name] for name in archive.files if name in (*MATRIX_NAMES, "ids", "scenes")
             }
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"not a readable .npz file: {error}.", where=str(source)) from error
+        raise _unreadable(source, error) from error
     named = [name for name in MATRIX_NAMES if name in arrays]
     if len(named) != 1:
         raise InputError("expected one array named 'emb' or 'embeddings'.", where=str(source))

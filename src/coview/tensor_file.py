@@ -16,6 +16,8 @@ from coview.errors import InputError
 
 # How safetensors names the types NumPy has; bfloat16, which NumPy lacks, is widened when read.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "U8": "u1", "BF16": "<u2"}
+PICKLE_PROTOCOLS = (b"\x02", b"\x03", b"\x04", b"\x05")
+CONVERT = "Convert it once, where you trust it: numpy.save('rows.npy', tensor.float().numpy())."
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def open_tensors(source: str | Path) -> TensorFile:
     if not source.is_file():
         raise InputError("there is no such file.", where=str(source))
     size = source.stat().st_size
+    refuse_pickle(source, "safetensors")
     with open(source, "rb") as stream:
         head = stream.read(8)
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else size
@@ -86,6 +89,28 @@ def open_tensors(source: str | Path) -> TensorFile:
             raise InputError("not a safetensors file: its header is not JSON.", where=str(source)) from error
     shapes = {name: _shape(facts) for name, facts in header.items()}
     return TensorFile(source, metadata, shapes, header, 8 + length)
+
+
+def refuse_pickle(source: Path, kind: str) -> None:
+    """Raise InputError if a file that is called a `kind` file begins as a pickle or a zip does.
+
+    A safetensors file may begin with a pickle's first byte, as the length of its header; that header's brace
+    is then its ninth byte.
+    """
+    with open(source, "rb") as stream:
+        head = stream.read(9)
+    if head[:2] == b"PK":
+        what, hint = (
+            "a zip, as torch.save and numpy.savez write them",
+            f"If it is an .npz, call it so. {CONVERT}",
+        )
+    elif head[:1] == b"\x80" and head[1:2] in PICKLE_PROTOCOLS and head[8:] != b"{":
+        what, hint = "a pickle, which can run code when opened", CONVERT
+    else:
+        return
+    raise InputError(
+        f"not a readable {kind} file: it is {what}; it was not opened.", where=str(source), hint=hint
+    )
 
 
 def write_tensors(target: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:

@@ -174,6 +174,6 @@ def check_layer(layer: Layer, where: str) -> None:
                 raise InputError(
                     f"row {done + int(np.argmax(bad))} {what}.",
                     where=where,
-                    hint="Embed it again or leave it out.",
+                    hint="Rows count from 0. Embed it again or leave it out.",
                 )
         done += len(rows)
