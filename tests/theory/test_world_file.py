@@ -53,13 +53,13 @@ GOOD = "states: [a, b, c]\njoint: [[4, 1, 0], [1, 4, 1], [0, 1, 4]]\ndim: 1\nmod
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("states: [a, b\njoint: 3", "line 2: not valid YAML"),
+        ("states: [a, b\njoint: 3", "line 2: not valid YAML: expected ',' or ']'"),
         ("- a list", "expected `key: value` entries"),
         (GOOD.replace("joint", "joints"), "Did you mean 'joint'"),
         (GOOD.replace("dim: 1\n", ""), "'dim' is missing"),
         (GOOD.replace("dim: 1", "dim: much"), "whole number"),
         (GOOD.replace("dim: 1", "dim: 3"), "there are 3"),
-        (GOOD.replace("[4, 1, 0]", "[4, 2, 0]"), "not symmetric"),
+        (GOOD.replace("[4, 1, 0]", "[4, 2, 0]"), "write the mean of the two in both places"),
         (GOOD.replace("[4, 1, 0]", "[4, 1]"), "rows of numbers"),
         (GOOD.replace("[4, 1, 0]", "[four, 1, 0]"), "rows of numbers"),
         (GOOD.replace("[a, b, c]", "[a, b]"), "3 rows for 2 states"),

@@ -56,7 +56,9 @@ def read_world(source: str | Path) -> WorldFile:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source} line {mark.line + 1}" if mark else str(source)
-        raise InputError("not valid YAML.", where=place) from error
+        # A scanner or parser names a problem, a reader of characters a reason.
+        reason = getattr(error, "problem", None) or getattr(error, "reason", "")
+        raise InputError(f"not valid YAML{': ' if reason else ''}{reason}.", where=place) from error
     try:
         return _world(document)
     except CoviewError as error:

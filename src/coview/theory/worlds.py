@@ -42,7 +42,7 @@ def check_joint(joint: np.ndarray, where: str = "joint") -> np.ndarray:
             f"not symmetric ({joint[row, column]:.6g} one way, {joint[column, row]:.6g} the other): "
             "if x is a positive of y, y is a positive of x.",
             where=f"{where} row {row}, column {column}",
-            hint="Average it with its transpose (symmetrise=True) if the order of a pair means nothing.",
+            hint="If the order of a pair means nothing, write the mean of the two in both places.",
         )
     return joint
 
