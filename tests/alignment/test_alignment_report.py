@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_comparison_is_refused_when_signatures_differ():
     X, Y = latent_views(80, 4)
     with pytest.raises(InputError, match=r"differ in k: 5 against 6; recipe: center against prh"):
         report.compare(as_document(X, Y), as_document(X, Y, Plan(permutations=99, k=6, recipe="prh")))
-    with pytest.raises(InputError, match="second file is no alignment result: it has no 'score'"):
+    with pytest.raises(InputError, match=r"second: this is not a result of coview align --json"):
         report.compare(as_document(X, Y), {})
 
 
@@ -87,6 +88,8 @@ def test_a_table_as_document_csv_and_words():
     words = report.table_words(table)
     assert "x against noise: not distinguishable from chance" in words
     assert "x against =y" not in words
+    for line in words.splitlines()[:4]:  # four columns, gaps between them
+        assert len(re.split(r"\s{2,}", line)) == 4, line
 
 
 def test_curves_as_csv_and_words():

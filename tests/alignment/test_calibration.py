@@ -98,7 +98,10 @@ def test_p_counts_the_true_pairing_and_has_a_floor():
 
 
 def test_too_few_rows_for_p_say_the_smallest_reachable():
-    with pytest.raises(InputError, match=r"at least 30 rows; there are 29.*below 0\.001"):
+    with pytest.raises(
+        InputError,
+        match=r"at least 30 rows; there are 29.*--permutations 0.*smallest p of 1,000 permutations is 0\.001",
+    ):
         calibration.require_rows_for_p(29, 1000)
 
 

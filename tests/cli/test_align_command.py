@@ -132,7 +132,13 @@ def test_results_compare_only_under_one_signature(run_cli, files, tmp_path):
     assert run_cli("align", "--compare", one)[0] == 2
     (tmp_path / "else.json").write_text('{"ok": true}')
     code, _, err = run_cli("align", "--compare", one, tmp_path / "else.json")
-    assert (code, "no alignment result" in err) == (3, True)
+    assert (code, "else.json: this is not a result of coview align --json" in err) == (3, True)
+    for other in ('{"result": [1]}', "\x80 no JSON"):
+        (tmp_path / "else.json").write_text(other)
+        code, _, err = run_cli("align", "--compare", tmp_path / "else.json", one)
+        assert (code, "else.json: this is not a result" in err) == (3, True)
+    code, _, err = run_cli("align", "--compare", one, tmp_path / "none.json")
+    assert (code, "no such file" in err) == (3, True)
 
 
 def test_bad_input_is_one_clear_error(run_cli, files, tmp_path):

@@ -125,8 +125,8 @@ def require_rows_for_p(n: int, count: int, where: str = "") -> None:
         raise InputError(
             f"a p-value needs at least {SMALLEST_N} rows; there are {n}.",
             where=where,
-            hint=f"With {count} permutations no p below {1 / (count + 1):.2g} could be reached anyway. "
-            "Ask for 0 permutations to get the score alone.",
+            hint="Add --permutations 0 for the score alone, or embed more rows (coview embed --split all). "
+            f"With enough rows the smallest p of {count:,} permutations is {1 / (count + 1):.2g}.",
         )
 
 

@@ -139,13 +139,14 @@ def table_csv(table: AlignmentTable) -> str:
 
 def table_words(table: AlignmentTable) -> str:
     """A square of scores with errors, for people."""
-    width = max(15, *(len(name) + 2 for name in table.names))
+    m = len(table.names)
+    square = [
+        ["·" if i == j else f"{table.scores[i, j]:.4f} ± {table.errors[i, j]:.4f}" for j in range(m)]
+        for i in range(m)
+    ]
+    width = 2 + max(map(len, (*table.names, *(cell for cells in square for cell in cells))))
     lines = ["".ljust(width) + "".join(name.rjust(width) for name in table.names)]
-    for i, name in enumerate(table.names):
-        cells = [
-            "·" if i == j else f"{table.scores[i, j]:.4f} ± {table.errors[i, j]:.4f}"
-            for j in range(len(table.names))
-        ]
+    for name, cells in zip(table.names, square, strict=True):
         lines.append(name.ljust(width) + "".join(text.rjust(width) for text in cells))
     for i, j in table.pairs:
         p = table.adjusted_p[i, j]
@@ -186,21 +187,26 @@ def matrix_csv(matrix: np.ndarray) -> str:
     return as_csv([header, *([i, *row] for i, row in enumerate(matrix.tolist()))])
 
 
-def compare(first: dict, second: dict) -> dict:
+def compare(first: dict, second: dict, names: tuple[str, str] = ("first", "second")) -> dict:
     """The difference of two results measured on the same samples under the same signature.
 
     Parameters
     ----------
     first, second : documents as `document` makes them
+    names : how to call them in messages
 
     Raises
     ------
     InputError
         A document is no alignment, or the signatures differ (the parts that differ are named).
     """
-    for name, result in (("first", first), ("second", second)):
-        if missing := [field for field in FIELDS if field not in result]:
-            raise InputError(f"the {name} file is no alignment result: it has no {missing[0]!r}.")
+    for name, result in zip(names, (first, second), strict=True):
+        if any(field not in result for field in FIELDS):
+            raise InputError(
+                "this is not a result of coview align --json.",
+                where=name,
+                hint="Give what --json printed, or the align.json that --out wrote, for two files.",
+            )
     if differences := signature_differences(first["signature"], second["signature"]):
         raise InputError(
             f"the results are not comparable; they differ in {'; '.join(differences)}.",

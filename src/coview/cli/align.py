@@ -140,9 +140,20 @@ def _matrix(pairs, plan: Plan, names: list[str], out: Path | None) -> tuple[dict
 def _compare(files: tuple[Path, ...], json: bool) -> None:
     if len(files) != 2:
         raise UsageError(f"--compare takes two results, not {len(files)}.")
-    first, second = (read_json(file).get("result", {}) for file in files)
-    result = report.compare(first, second)
-    emit("align", result, as_json=json, text=report.compare_words(result, str(files[0]), str(files[1])))
+    a, b = map(str, files)
+    result = report.compare(_read_result(files[0]), _read_result(files[1]), (a, b))
+    emit("align", result, as_json=json, text=report.compare_words(result, a, b))
+
+
+def _read_result(file: Path) -> dict:
+    """What a file holds as a result; {}, which `report.compare` refuses, if it is something else."""
+    try:
+        result = read_json(file).get("result")
+    except InputError:
+        if not file.is_file():
+            raise
+        return {}
+    return result if isinstance(result, dict) else {}
 
 
 def _counted(update: Callable[[int, str], None]) -> Progress:
