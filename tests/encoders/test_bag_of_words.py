@@ -1,9 +1,11 @@
 """TF-IDF and truncated SVD against the textbook's dense matrices."""
 
+import json
+
 import numpy as np
 import pytest
 
-from coview.encoders.bag_of_words import fit_bag_of_words, split_words
+from coview.encoders.bag_of_words import fit_bag_of_words, load_bag_of_words, split_words
 from coview.errors import InputError
 
 WORDS = [f"word{i}" for i in range(40)]
@@ -51,6 +53,15 @@ def test_the_same_texts_give_the_same_bytes():
 def test_the_width_is_limited_by_the_texts():
     made = fit_bag_of_words(some_texts(12), 256)
     assert made.width == made.encode(["word0"]).shape[1] == min(12, len(made.columns)) - 1
+
+
+def test_the_name_says_the_width_there_is(tmp_path):
+    rows = [{"id": str(n), "texts": [f"word{n} ball"], "split": "train"} for n in range(6)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = load_bag_of_words(str(tmp_path / "a.jsonl"), "256")
+    assert made.width == 5
+    assert made.name == f"bow:{tmp_path / 'a.jsonl'},width=5"
+    assert load_bag_of_words(str(tmp_path / "a.jsonl"), "5").fingerprint == made.fingerprint
 
 
 def test_unknown_words_are_zero():

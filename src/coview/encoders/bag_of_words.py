@@ -88,7 +88,9 @@ def load_bag_of_words(source: str, width: str) -> BagOfWords:
     if not width.isdecimal() or int(width) < 1:
         raise UsageError(f"the width must be a whole number of 1 or more, not {width!r}.", where="width=")
     texts = (text for scene in open_source(source).scenes("train") for text in scene.texts)
-    return fit_bag_of_words(texts, int(width), f"bow:{source},width={width}")
+    encoder = fit_bag_of_words(texts, int(width), f"bow:{source}")
+    encoder.name += f",width={encoder.width}"  # which few texts make smaller than what was asked for
+    return encoder
 
 
 def split_words(text: str) -> list[str]:
