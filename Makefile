@@ -5,6 +5,8 @@ BIN = .venv/bin
 
 .PHONY: demo test lint install
 
+install: .venv/installed
+
 demo: .venv/installed
 	$(BIN)/coview demo
 

@@ -94,12 +94,20 @@ def train_painter(world: TabletopSource, run: Path, size: DemoSize, say: Callabl
         warmup=20,
         weight=0.1,  # more than texts need: paintings differ in more that no other painting of the scene has
         checkpoint_every=size.image_steps,
+        log_every=max(1, size.image_steps // 5),
     )
     if not (run.is_dir() and (run / "config.json").is_file() and is_finished(run, config)):
         say("painting the training scenes")
         store = build_images(world, views=config.views_per_scene, side=64)
         say("training the image encoder on pairs of paintings")
-        train_image(config, store, run, device="auto", resume=shell_command())
+        train_image(
+            config,
+            store,
+            run,
+            device="auto",
+            resume=shell_command(),
+            report=lambda line: say(f"step {line['step'] + 1} of {config.steps}"),
+        )
     return "image encoder of paintings (LeJEPA, two paintings of one scene)"
 
 

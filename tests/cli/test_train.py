@@ -235,6 +235,20 @@ def test_what_cannot_be_trained_leaves_no_folder(train, tmp_path, texts, options
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [({"size": "huge"}, 2, "unknown size 'huge'"), ({"device": "no-such-device"}, 2, "no device")],
+)
+def test_a_wrong_word_is_refused_before_any_work(train, monkeypatch, options, code, words):
+    def never(*_, **__):
+        pytest.fail("work began")
+
+    monkeypatch.setattr("coview.training.train.open_store", never)
+    found, _, err = train(**options)
+    assert found == code
+    assert words in err
+
+
 def test_one_text_a_scene_trains_on_bad_views(train, tmp_path):
     source = write_scenes(tmp_path / "a.jsonl", [[f"scene {index} is here"] for index in range(20)])
     assert train(source, views="bad")[0] == 0
@@ -345,6 +359,7 @@ def test_help_imports_no_torch():
 
 ANALYSIS = (
     "alignment",
+    "joining",
     "theory",
     "embeddings",
     "pairing",

@@ -60,8 +60,10 @@ def train(
         Print one JSON document.
     """
     from coview.data.readers import open_source
+    from coview.encoders.encoder import pick_device
     from coview.training import train as training
 
+    pick_device(device)  # one that is not there is said before any work
     kind = settings.size if settings.modality == "text" else "image"
     out = out or Path("runs") / f"{settings.views}-{kind}-s{settings.seed}"
     scenes = open_source(source)
@@ -94,8 +96,10 @@ def train_texts(
     tokenizer: str | None,
 ) -> dict:
     """Tokens, plan, run; the result of the command."""
+    from coview.encoders.text import TextEncoderConfig
     from coview.training import train as training
 
+    TextEncoderConfig.of_size(settings.size, settings.vocabulary)  # an unknown size is said before any work
     say = (lambda line: None) if quiet else lambda line: print(line, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         cache = Path(scratch) if dry_run else training.token_cache()
