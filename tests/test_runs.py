@@ -80,8 +80,20 @@ def test_other_errors_pass_as_they_are(tmp_path, error):
 
 def test_a_folder_inside_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_json(tmp_path / "file" / "a.json", {})
+    for target in ("a.json", "deep/a.json"):
+        with pytest.raises(
+            UsageError, match=r"file: it is a file, and a.json needs a folder. Choose another"
+        ):
+            write_json(tmp_path / "file" / target, {})
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    """In /proc the system says that the folder to be made is not there."""
+    target = tmp_path / "run" / "config.json"
+    with pytest.raises(UsageError, match="cannot be written"), writing(target):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
+    with pytest.raises(FileNotFoundError), writing(target):
+        (tmp_path / "something else").read_text()
 
 
 def test_embeddings_on_a_full_disk_keep_the_old_ones(tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ UNWRITABLE = (
     errno.EISDIR,
     errno.ENAMETOOLONG,
 )
+ANOTHER_PLACE = "Choose another place to write to."
 
 
 @contextmanager
@@ -52,12 +53,28 @@ def writing(target: str | Path) -> Generator[None]:
                 where=str(Path(target).parent),
                 hint="Free some space, then go on.",
             ) from error
-        if isinstance(error, OSError) and error.errno in UNWRITABLE:
-            hint = "Choose another place to write to."
+        if isinstance(error, OSError) and (error.errno in UNWRITABLE or _means_no_place(error, Path(target))):
+            refuse_inside_file(target)
             raise UsageError(
-                f"cannot be written ({error.strerror}).", where=str(target), hint=hint
+                f"cannot be written ({error.strerror}).", where=str(target), hint=ANOTHER_PLACE
             ) from error
         raise
+
+
+def refuse_inside_file(target: str | Path) -> None:
+    """Raise UsageError if a file stands where one of the folders of `target` would have to be."""
+    if blocking := next((parent for parent in Path(target).parents if parent.is_file()), None):
+        what = f"it is a file, and {Path(target).name} needs a folder."
+        raise UsageError(what, where=str(blocking), hint=ANOTHER_PLACE)
+
+
+def _means_no_place(error: OSError, target: Path) -> bool:
+    """Whether nothing can be made where `target` is to be, as in /proc; another missing file is none of ours."""
+    if error.errno != errno.ENOENT or not isinstance(error.filename, str):
+        return False
+    place = Path(error.filename)
+    temporary = place.parent == target.parent and place.name.startswith(f".{target.name}.")
+    return temporary or place in (target, *target.parents)
 
 
 def _means_disk_full(error: Exception) -> bool:

@@ -70,16 +70,27 @@ def test_mistakes(run_cli, arguments, code, message, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_job_says_how_to_go_on(run_cli, monkeypatch, tmp_path):
+@pytest.mark.parametrize("finished", [0, 1])
+def test_an_interrupted_job_says_how_to_go_on(run_cli, monkeypatch, tmp_path, finished):
+    from coview.encoders import embed as job
     from coview.encoders.bag_of_words import BagOfWords
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
+    encode, calls = BagOfWords.encode, []
 
+    def interrupted(self, items, layers="last"):
+        if len(calls) == finished:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return encode(self, items, layers)
+
+    monkeypatch.setattr(job, "CHUNK", 8)
     monkeypatch.setattr(BagOfWords, "encode", interrupted)
     code, _, err = run_cli("embed", SOURCE, "--model", "bow:", "--out", tmp_path / "a.safetensors")
     assert code == 130
-    assert "same command goes on" in err
+    assert ("same command goes on" in err) == bool(finished)
+    assert ("nothing was finished yet" in err) == (not finished)
+    assert (tmp_path / "a.safetensors.part").exists() == bool(finished)
+    assert (f"kept in {tmp_path / 'a.safetensors.part'}." in err) == bool(finished)
 
 
 def test_the_default_place_is_the_same_for_the_same_command():

@@ -196,6 +196,30 @@ def test_a_full_disk_keeps_finished_chunks(texts, tmp_path, monkeypatch):
     assert embed(texts, Counting(), out).resumed == 256
 
 
+@pytest.mark.parametrize("calls", [0, 1, 2, 3])
+def test_a_full_disk_before_the_first_chunk_leaves_nothing(texts, tmp_path, monkeypatch, calls):
+    append, made = job.append, []
+
+    def full(file, data):
+        made.append(file)
+        if len(made) > calls:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(file, data)
+
+    monkeypatch.setattr(job, "append", full)
+    with pytest.raises(ResourceError, match="nothing was finished"):
+        embed(texts, Counting(), tmp_path / "a.safetensors")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_place_inside_a_file_is_refused_before_any_work(texts, tmp_path):
+    (tmp_path / "existing").write_text("")
+    encoder = Counting()
+    with pytest.raises(UsageError, match=r"existing: it is a file, and a\.safetensors needs a folder"):
+        embed(texts, encoder, tmp_path / "existing" / "a.safetensors")
+    assert encoder.encoded == 0
+
+
 def test_images_are_read_one_at_a_time(images, tmp_path):
     """The encoder pulls images from the stream: none is opened before the one before it was taken."""
     seen = []

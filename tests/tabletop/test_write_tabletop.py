@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coview.errors import InputError, ResourceError
+from coview.errors import InputError, ResourceError, UsageError
 from coview.tabletop import TabletopSource, make_scene, paint, write_tabletop
 
 SOURCE = TabletopSource(seed=1, scenes=12, texts=3)
@@ -33,10 +33,16 @@ def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path):
     write_tabletop(SOURCE, tmp_path / "world")
     before = (tmp_path / "world" / "scenes.jsonl").read_bytes()
     with pytest.raises(InputError, match="new or empty folder"):
-        write_tabletop(TabletopSource(scenes=2), tmp_path / "world")
+        write_tabletop(SOURCE, tmp_path / "world")
     with pytest.raises(InputError, match="new or empty folder"):
         write_tabletop(SOURCE, tmp_path / "world" / "scenes.jsonl")
     assert (tmp_path / "world" / "scenes.jsonl").read_bytes() == before
+
+
+def test_a_folder_inside_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file: it is a file, and world needs a folder"):
+        write_tabletop(SOURCE, tmp_path / "file" / "world")
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):

@@ -79,6 +79,7 @@ def embed(
     else:
         from coview.encoders import load_encoder
         from coview.encoders.embed import embed as run
+        from coview.encoders.embed import has_finished_chunks, part_of
 
         if ids is not None:
             raise UsageError("--ids names the rows of a file, and --model is none.", where="--ids")
@@ -91,10 +92,10 @@ def embed(
                 scenes, encoder, target, split=wanted, layers=layers, bfloat16=bfloat16, progress=progress
             )
         except KeyboardInterrupt:
-            hint = "The same command goes on where it stood."
-            raise Interrupted(
-                f"interrupted; what was finished is kept in {target}.part.", hint=hint
-            ) from None
+            if not has_finished_chunks(target):
+                raise Interrupted("interrupted; nothing was finished yet, and nothing was left.") from None
+            what = f"interrupted; what was finished is kept in {part_of(target)}."
+            raise Interrupted(what, hint="The same command goes on where it stood.") from None
     result = {
         "path": str(done.path),
         "rows": done.shape[0],

@@ -5,7 +5,6 @@ only if a hash says that its texts or images are the same, so a job that was kil
 its file is, byte for byte, the one of an unbroken run. For that reason an embedding file carries no date.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -23,7 +22,7 @@ from coview.data.scenes import Scene, Source
 from coview.embeddings import Embeddings, check_finite, load_embeddings, save_embeddings
 from coview.encoders.encoder import Encoder, batched
 from coview.errors import InputError, ResourceError, UsageError
-from coview.runs import hash_bytes, manifest, read_json, write_json
+from coview.runs import hash_bytes, manifest, read_json, refuse_inside_file, write_json, writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -98,7 +97,7 @@ def embed(
     InputError
         Nothing to embed, an image that cannot be read, an id that comes twice, a row with NaN or infinity.
     UsageError
-        An unknown layer, or `out` holds something that is no embedding file.
+        An unknown layer, `out` holds something that is no embedding file, or it lies inside a file.
     ResourceError
         The disk is full; finished chunks are kept.
     """
@@ -113,11 +112,12 @@ def embed(
         "stacked": encoder.stacked(layers),
         "stored": "bfloat16" if bfloat16 else "float32",
     }
+    refuse_inside_file(out)
     ids, scenes = names_of(source, split, encoder.modality)
     with progress(f"embedding {encoder.modality}s", len(ids)) as update:
         if out.exists() and (done := _finished(out, recipe, source, split, update)):
             return done
-        journal = Journal(out.with_name(out.name + ".part"), recipe)
+        journal = Journal(part_of(out), recipe)
         inputs = hashlib.sha256()
         resumed = done_rows = 0
         for index, chunk in enumerate(batched(rows_of(source, split, encoder.modality), CHUNK)):
@@ -148,6 +148,17 @@ def embed(
     save_embeddings(out, Embeddings(matrix, ids, scenes, facts), bfloat16=bfloat16)
     journal.remove()
     return Embedded(out, matrix.shape, cached=False, resumed=resumed, manifest=facts)
+
+
+def part_of(out: Path) -> Path:
+    """The folder of an unfinished job's chunks."""
+    return out.with_name(out.name + ".part")
+
+
+def has_finished_chunks(out: Path) -> bool:
+    """Whether an unfinished job for `out` left anything to go on from."""
+    lines = part_of(out) / Journal.LINES
+    return lines.is_file() and lines.stat().st_size > 0
 
 
 def rows_of(source: Source, split: str | None, modality: str) -> Iterator[Row]:
@@ -223,13 +234,11 @@ class Journal:
     its input, written after the rows are on disk; ``recipe.json`` says what they are rows of.
     """
 
+    LINES = "chunks.jsonl"
+
     def __init__(self, folder: Path, recipe: dict):
         self.folder, self.recipe = folder, recipe
-        self.rows, self.lines, self.header = (
-            folder / "rows.f32",
-            folder / "chunks.jsonl",
-            folder / "recipe.json",
-        )
+        self.rows, self.lines, self.header = folder / "rows.f32", folder / self.LINES, folder / "recipe.json"
         self.chunks: list[dict] = []
         if folder.exists():
             if self.header.exists() and read_json(self.header) == recipe:
@@ -270,18 +279,20 @@ class Journal:
         data = np.ascontiguousarray(matrix, dtype="<f4")
         chunk = {"input": input_hash, "bytes": data.nbytes, "shape": data.shape, "truncated": truncated}
         try:
+            with writing(self.folder):
+                if not self.chunks:
+                    self.folder.mkdir(parents=True, exist_ok=True)
+                    append(self.rows, b"")
+                    append(self.lines, b"")
+                    write_json(self.header, self.recipe)
+                append(self.rows, data.tobytes())
+                append(self.lines, (json.dumps(chunk) + "\n").encode())
+        except ResourceError as error:
+            kept = f"{len(self.chunks)} finished chunks are kept" if self.chunks else "nothing was finished"
             if not self.chunks:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                append(self.rows, b"")
-                append(self.lines, b"")
-                write_json(self.header, self.recipe)
-            append(self.rows, data.tobytes())
-            append(self.lines, (json.dumps(chunk) + "\n").encode())
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
+                shutil.rmtree(self.folder, ignore_errors=True)  # perhaps not even the folder was made
             raise ResourceError(
-                f"the disk is full; {len(self.chunks)} finished chunks are kept.",
+                f"the disk is full; {kept}.",
                 where=str(self.folder),
                 hint="Free some space and run the same command again.",
             ) from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from coview.errors import InputError, ResourceError
+from coview.runs import writing
 from coview.tabletop.source import TabletopSource
 
 
@@ -28,6 +29,8 @@ def write_tabletop(source: TabletopSource, out_dir: str | Path) -> int:
     ------
     InputError
         `out_dir` is a file, or a folder that is not empty.
+    UsageError
+        Nothing can be written there, or it lies inside a file.
     ResourceError
         The disk is full; nothing is left behind.
     """
@@ -36,8 +39,9 @@ def write_tabletop(source: TabletopSource, out_dir: str | Path) -> int:
         raise InputError(
             "there is something already.", where=str(out_dir), hint="Name a new or empty folder."
         )
-    out_dir.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(dir=out_dir.parent, prefix=f".{out_dir.name}."))
+    with writing(out_dir):
+        out_dir.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(dir=out_dir.parent, prefix=f".{out_dir.name}."))
     try:
         _write_scenes(source, building)
         building.chmod(0o755)
