@@ -10,7 +10,9 @@ from coview import demo
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     monkeypatch.setenv("COVIEW_CACHE", str(tmp_path / "cache"))
-    size = demo.DemoSize(scenes=320, text_steps=2, image_steps=2, probes=2, text_batch=16, image_batch=16)
+    size = demo.DemoSize(
+        scenes=320, text_steps=2, image_steps=2, image_weight=0.05, probes=2, text_batch=16, image_batch=16
+    )
     monkeypatch.setattr(demo, "QUICK", size)
     return tmp_path / "demo"
 

@@ -28,13 +28,14 @@ class DemoSize:
     text_steps: int
     text_batch: int
     image_steps: int
+    image_weight: float  # of SIGReg; few steps need a stronger pull
     probes: int
     image_batch: int = 96
     captions: bool = False  # they take a minute
 
 
 FULL = DemoSize(scenes=10_000, text_steps=300, text_batch=64, image_steps=300, probes=6, captions=True)
-QUICK = DemoSize(scenes=3_000, text_steps=80, text_batch=32, image_steps=50, probes=3)
+QUICK = DemoSize(scenes=3_000, text_steps=80, text_batch=32, image_steps=50, image_weight=0.1, probes=3)
 
 
 def run_demo(
@@ -92,7 +93,7 @@ def train_painter(world: TabletopSource, run: Path, size: DemoSize, say: Callabl
         output=64,
         learning_rate=2e-3,
         warmup=20,
-        weight=0.1,  # more than texts need: paintings differ in more that no other painting of the scene has
+        weight=size.image_weight,
         checkpoint_every=size.image_steps,
         log_every=max(1, size.image_steps // 5),
     )
