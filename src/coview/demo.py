@@ -34,7 +34,15 @@ class DemoSize:
     captions: bool = False  # they take a minute
 
 
-FULL = DemoSize(scenes=10_000, text_steps=300, text_batch=64, image_steps=300, probes=6, captions=True)
+FULL = DemoSize(
+    scenes=10_000,
+    text_steps=300,
+    text_batch=64,
+    image_steps=400,
+    image_weight=0.05,
+    probes=6,
+    captions=True,
+)
 QUICK = DemoSize(scenes=3_000, text_steps=80, text_batch=32, image_steps=50, image_weight=0.1, probes=3)
 
 
