@@ -28,8 +28,7 @@ from coview.joining.space import describe_space
 
 FOUND, NOT_IDENTIFIED = "found", "not identified"
 LEAST_ITEMS = 200
-POWERS = (1.0, 2.0, 4.0)
-READING_POWER = 0.5
+POWERS = (1.0, 2.0)
 MATCHINGS = 9
 REFINED = 3
 HELD = 600
@@ -129,7 +128,7 @@ def find_rotation(
     known_pairs : sequence of (row of X, row of Y), optional
         Pairs that are known after all; they pull at every step, as strongly as all matched rows.
     powers : sequence of float, optional
-        Powers of sharpening to try: 1, 2 and 4 where both sides have views, otherwise none (0).
+        Powers of sharpening to try: 1 and 2 where both sides have views, otherwise none (0).
     matchings : int, matchings of cluster centres in each search: more find more, and take longer
     made_by : manifests of the embeddings on both sides, by which their spaces are recognised later
     progress : called with a line of text as the search goes on
@@ -137,7 +136,7 @@ def find_rotation(
     Returns
     -------
     BlindFit
-        Its matrix holds the sharpening: ``C_x^½ W C_y^½`` if the sides were sharpened, else W, orthogonal.
+        Its matrix is (semi-)orthogonal and applies to rows as they are: sharpening serves the search alone.
 
     Raises
     ------
@@ -197,9 +196,8 @@ def _find(sides, seed, pairs, powers, matchings, made_by, progress) -> BlindFit:
     if reasons:
         return outcome(reasons, None, evidence, power, agreements)
     progress("refining on all rows")
-    matrix, reading = _join(sides, found, power, pairs, seed)
-    matrix = sides[0].sharpener(reading) @ matrix @ sides[1].sharpener(reading)
-    recipe = {"method": "blind", "center": "train", "unit": True, "sharpened": reading, "searched_at": power}
+    matrix = _join(sides, found, power, pairs, seed)
+    recipe = {"method": "blind", "center": "train", "unit": True, "searched_at": power}
     details = {**recipe, "items": "x".join(map(str, counts)), "pairs": len(pairs), "seed": seed, "v": "0.1"}
     manifest = {
         "x": describe_space(sides[0].mean, sides[0].spread, made_by[0]),
@@ -245,17 +243,17 @@ def _refine(rotation, x, y, rng, known) -> list[np.ndarray]:
     return [rotation, grown, refinement.neighbour_steps(grown, x, y, rng, known=known)]
 
 
-def _join(sides: tuple[Side, Side], found, power, pairs, seed) -> tuple[np.ndarray, float]:
-    """Refine what both halves agree on, on all rows; then at the power at which it will be read."""
+def _join(sides: tuple[Side, Side], found, power: float, pairs: np.ndarray, seed: int) -> np.ndarray:
+    """Refine what both halves agree on, on all rows, sharpened less and less and at last not at all."""
     rng = np.random.default_rng([seed, 34])
     together = polar(found[0] + found[1])
-    for at in dict.fromkeys((power, min(power, READING_POWER))):
+    for at in dict.fromkeys((power, power / 2, 0.0)):
         x, y = (side.at(at) for side in sides)
         known = _known_cross([x, y], pairs)
         (x, held_x), (y, held_y) = _hold_out(x, rng), _hold_out(y, rng)
         choices = [together, *_refine(together, x, y, rng, known)]
         together = max(choices, key=lambda one: matched_similarity(one, held_x, held_y))
-    return together, min(power, READING_POWER)
+    return together
 
 
 def _hold_out(rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

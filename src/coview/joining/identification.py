@@ -14,11 +14,11 @@ from coview.joining.refinement import draw, matched_similarity
 from coview.joining.rotation import unit_rows
 
 COMPARED = 1000
-SCORED = 400
+SCORED = 300
 DRAWS = 49
 # Agreement of 1 is the same rotation, 0 unrelated ones. Where signs of axes are undetermined halves agree to
 # .1 to .7 by chance; where clusters determine them, to .99 and more.
-LEAST_AGREEMENT = 0.94
+LEAST_AGREEMENT = 0.95
 # Unrelated clusters are brought within .35 of what true partners reach, clouds of one shape within .8 to 1.
 LEAST_FIT = 0.55
 # Flips of axes that leave a side as near to itself as it was have nothing to tell shapes by.

@@ -102,6 +102,7 @@ def neighbour_steps(
     known: np.ndarray | None = None,
 ) -> np.ndarray:
     """Procrustes on rows that are each other's nearest under CSLS (Conneau et al., ICLR 2018)."""
+    cross = np.zeros((x.shape[1], y.shape[1]), dtype=np.float32)
     for _ in range(CSLS_STEPS):
         a, b = draw(rng, x, CSLS_ROWS), draw(rng, y, CSLS_ROWS)
         similarity = csls((a @ rotation) @ b.T)
@@ -109,5 +110,6 @@ def neighbour_steps(
         mutual = np.flatnonzero(back[forth] == np.arange(len(a)))
         if len(mutual) < min(x.shape[1], y.shape[1]):
             break
-        rotation = polar(a[mutual].T @ b[forth[mutual]], known)
+        cross = MEMORY * cross + a[mutual].T @ b[forth[mutual]] / len(mutual)
+        rotation = polar(cross, known)
     return rotation
