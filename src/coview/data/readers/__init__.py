@@ -7,6 +7,7 @@ SRC is a path or a scheme, then options after commas: ``photos/``, ``captions.cs
 import difflib
 import os
 import re
+import shlex
 from pathlib import Path
 
 from coview.data.readers.folder import open_archive, open_file, open_folder
@@ -20,6 +21,14 @@ __all__ = ["FileSource", "ImageMissing", "open_source"]
 
 SCHEMES = ("tabletop", "prh")
 TEXT_FILES = tuple(extension + packed for extension in (*EXTENSIONS, ".txt") for packed in ("", ".gz"))
+COMPRESSED_TARS = {
+    ".tar.gz": "gunzip",
+    ".tgz": "gunzip",
+    ".tar.bz2": "bunzip2",
+    ".tbz2": "bunzip2",
+    ".tar.xz": "unxz",
+    ".txz": "unxz",
+}
 OPTION = re.compile(r"([A-Za-z_-]+)=(.*)", re.DOTALL)
 
 
@@ -88,6 +97,12 @@ def _open_path(src: str, path: Path, options: dict[str, str], on_problem: OnProb
         return open_archive(src, path, options, on_problem)
     if name.endswith(TEXT_FILES):
         return open_file(src, path, options, on_problem)
+    if unpack := next((tool for ending, tool in COMPRESSED_TARS.items() if name.endswith(ending)), ""):
+        raise InputError(
+            "compressed tars are not read: their members cannot be reached one by one.",
+            where=str(path),
+            hint=f"Decompress it first, then give the .tar: {unpack} {shlex.quote(str(path))}",
+        )
     raise InputError(
         f"files that end in {path.suffix!r} are not known." if path.suffix else "its name has no ending.",
         where=str(path),
