@@ -5,6 +5,7 @@ of a scene, ``{"scene": .., "text": .., "image": .., "split": ..}``. Columns go 
 an option of SRC gives another: ``captions.csv,text=sentence``.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -80,7 +81,7 @@ class TableSource(FileSource):
         if first is None:
             empty = InputError("there is no row in it.", where=file.label, hint="Give a file with scenes.")
             raise skipped[0] if skipped else empty
-        self.columns = find_columns(first, options or {}, file)
+        self.columns = find_columns(first, options or {}, file, name)
         note = "" if self.columns.split else HASH_SPLIT_NOTE
         super().__init__(name, stores, split_note=note, on_problem=on_problem)
 
@@ -169,7 +170,7 @@ def _split(word: object, where: str) -> str:
     return split
 
 
-def find_columns(record: dict, options: dict[str, str], file: TextFile) -> Columns:
+def find_columns(record: dict, options: dict[str, str], file: TextFile, src: str) -> Columns:
     """Find out from a table's first record which column says what; InputError if texts or scenes lack one."""
     where = file.at(1)
 
@@ -182,12 +183,12 @@ def find_columns(record: dict, options: dict[str, str], file: TextFile) -> Colum
 
     text = find("text")
     if text is None:
-        raise _lacks("texts", "text", record, where)
+        raise _lacks("texts", "text", record, where, src)
     listed = isinstance(record[text], list) or (text in LISTS and not is_csv(file))
     scene, identifier, image = find("scene"), find("id"), find("image")
     key = scene or (identifier or image if listed else image or identifier)
     if key is None:
-        raise _lacks("scenes", "scene", record, where)
+        raise _lacks("scenes", "scene", record, where, src, text)
     return Columns(
         text=text,
         scene=key,
@@ -206,7 +207,7 @@ def _no_column(name: str, record: dict, where: str) -> InputError:
     )
 
 
-def _lacks(what: str, role: str, record: dict, where: str) -> InputError:
+def _lacks(what: str, role: str, record: dict, where: str, src: str, text: str | None = None) -> InputError:
     """The error for a table without a column of texts or scenes, guessing at slips of the pen."""
     import difflib
 
@@ -217,6 +218,12 @@ def _lacks(what: str, role: str, record: dict, where: str) -> InputError:
             hint = f"Did you mean {near[0]!r} by {name!r}?"
             break
     else:
-        hint = f"Call it {known[0]!r}, or name it in SRC: ,{role}=COLUMN"
+        others = [name for name in record if name != text and str(name).isprintable()]
+        # Where there are texts, the column with the most characters is probably theirs.
+        longest = max(others, key=lambda name: len(str(record[name])), default="COLUMN")
+        column = longest if role == "text" else next(iter(others), "COLUMN")
+        lists = isinstance(record.get(column), list)
+        usual = "scene" if role == "scene" else "captions" if lists else "caption"
+        hint = f"Call it {usual!r}, or say which it is: {shlex.quote(f'{src},{role}={column}')}"
     columns = ", ".join(repr(str(name)) for name in list(record)[:12])
     return InputError(f"no column of {what} among {columns}.", where=where, hint=hint)
