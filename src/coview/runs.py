@@ -69,7 +69,7 @@ def refuse_inside_file(target: str | Path) -> None:
 
 
 def _means_no_place(error: OSError, target: Path) -> bool:
-    """Whether nothing can be made where `target` is to be, as in /proc; another missing file is none of ours."""
+    """Whether nothing can be made at `target`, as in /proc; another missing file is none of ours."""
     if error.errno != errno.ENOENT or not isinstance(error.filename, str):
         return False
     place = Path(error.filename)

@@ -1,6 +1,9 @@
 """`coview data` as people meet it."""
 
 import json
+import zipfile
+
+from PIL import Image
 
 
 def test_check_prints_what_is_there(tmp_path, run_cli):
@@ -47,6 +50,65 @@ def test_check_reports_what_is_whole_beside_what_is_broken(tmp_path, run_cli):
     assert document["result"]["scenes"] == 1
     assert document["result"]["problems"]["count"] == 1
     assert document["error"]["where"].endswith("a.jsonl row 2")
+
+
+def test_a_path_is_quoted_and_small_splits_are_said(tmp_path, run_cli):
+    folder = tmp_path / "ü photos mit leer"
+    folder.mkdir()
+    (folder / "captions.csv").write_text("image,caption\n" + "".join(f"{n}.jpg,a\n" for n in range(50)))
+    code, out, err = run_cli("data", "check", folder)
+    assert code == 0
+    assert f"next: coview train '{folder}' --views bad\n" == err
+    assert "scenes: a study needs 30 of each; add a split column or more scenes." in out
+    (folder / "captions.csv").write_text(
+        "scene,text,split\n" + "".join(f"{n},a,{('val', 'test')[n % 2]}\n" for n in range(60))
+    )
+    assert "a study needs" not in run_cli("data", "check", folder)[1]
+
+
+def test_what_is_broken_is_said_once_and_nothing_false_is_counted(tmp_path, run_cli):
+    (tmp_path / "a.csv").write_bytes(b"image,caption\na.jpg,x\nb.jpg,caf\xe9\n")
+    code, out, err = run_cli("data", "check", tmp_path / "a.csv")
+    assert (code, "nothing was counted" in out, "0 scenes" in out) == (3, True, False)
+    assert (err.count("0xe9"), out.count("0xe9")) == (1, 0)
+    (tmp_path / "a.jsonl").write_bytes(b'{"id": 1, "texts": ["x"]}\n{"id": 2, "texts": ["\xe9"]}\n')
+    _, out, _ = run_cli("data", "check", tmp_path / "a.jsonl")
+    assert "1 scenes, 1 texts, read up to what is broken" in out
+    assert "blank line" not in out
+
+
+def test_a_single_scene_is_doubted_in_the_words_of_its_format(tmp_path, run_cli):
+    (tmp_path / "a.txt").write_text("a ball\nthe ball\n")
+    (tmp_path / "a.csv").write_text("scene,text\n1,a ball\n1,the ball\n")
+    assert "a blank line begins the next" in run_cli("data", "check", tmp_path / "a.txt")[1]
+    out = run_cli("data", "check", tmp_path / "a.csv")[1]
+    assert ("blank line" in out, "the column of scenes" in out) == (False, True)
+
+
+def test_unsafe_names_in_an_archive_are_counted(tmp_path, run_cli):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("captions.csv", "../../up.jpg", "/root.jpg"):
+            archive.writestr(name, "image,caption\nup.jpg,a ball\n")
+    code, out, _ = run_cli("data", "check", tmp_path / "a.zip")
+    assert code == 0
+    assert "note: 2 entries of the archive were left out" in out
+    result = json.loads(run_cli("data", "check", tmp_path / "a.zip", "--json")[1])["result"]
+    assert result["unsafe_names"] == 2
+
+
+def test_an_image_outside_is_refused_alike_by_check_and_embed(tmp_path, run_cli):
+    (tmp_path / "v").mkdir()
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
+    row = {"id": "a", "texts": ["x", "y"], "image": "../photos/a.png", "split": "test"}
+    (tmp_path / "v" / "b.jsonl").write_text(json.dumps(row))
+    source = f"{tmp_path / 'v' / 'b.jsonl'},images={tmp_path / 'v'}"
+    here = f"say where images are: {tmp_path / 'v' / 'b.jsonl'},images={tmp_path / 'photos'}\n"
+    out = tmp_path / "x.safetensors"
+    for command in (("data", "check", source), ("embed", source, "--model", "lite2:", "--out", out)):
+        code, _, err = run_cli(*command)
+        assert (code, "leaves its folder: absolute paths and '..' are never followed" in err) == (3, True)
+        assert err.endswith(here)
 
 
 def test_make_then_check(tmp_path, run_cli):

@@ -182,9 +182,13 @@ CASES = {
         write("a.csv", "image,captoin\na.jpg,a ball\n"),
         ("a.csv row 1", "'captoin'", "Did you mean 'caption'"),
     ),
-    "no header": Case(write("a.csv", "a.jpg,a ball\nb.jpg,a cube\n"), ("a.csv row 1", "no column of texts")),
+    "no header": Case(
+        write("a.csv", "a.jpg,a ball\nb.jpg,a cube\n"),
+        ("a.csv row 1", "no column of texts", "Call it 'caption'", "a.csv,text=a ball'"),
+    ),
     "no column of scenes": Case(
-        write("a.csv", "caption,mood\na ball,good\n"), ("a.csv row 1", "no column of scenes")
+        write("a.csv", "caption,mood\na ball,good\n"),
+        ("a.csv row 1", "no column of scenes", "a.csv,scene=mood"),
     ),
     "a column named in vain": Case(
         lambda folder: write("a.csv", TWO_PHOTOS)(folder) + ",text=captions",
@@ -220,7 +224,10 @@ CASES = {
         write("a.tar", tarred(captions__jsonl=MANY.encode())[:3000]), ("a.tar", "broken")
     ),
     "an archive of nothing": Case(write("a.zip", zipped(notes__md="hi")), ("a.zip", "nothing", "Looked for")),
-    "a compressed tar": Case(write("a.tar.gz", b""), ("a.tar.gz", "not known", ".tar")),
+    "a compressed tar": Case(
+        write("a b.tar.gz", b""), ("a b.tar.gz", "compressed tars are not read", "gunzip '", "a b.tar.gz'")
+    ),
+    "another compressed tar": Case(write("a.txz", b""), ("compressed tars", "then give the .tar: unxz ")),
     "an unknown ending": Case(write("a.docx", "x"), ("a.docx", "'.docx'", ".jsonl")),
     "no ending": Case(write("captions", "x"), ("captions", "no ending")),
     "no such file": Case(
@@ -257,7 +264,14 @@ CASES = {
     ),
     "an image outside": Case(
         folder_of(captions__csv="image,caption\n../set/good.jpg,x\ngood.jpg,y\n", good__jpg=jpeg()),
-        ("captions.csv row 2", "'../set/good.jpg'", "not there"),
+        ("captions.csv row 2", "'../set/good.jpg'", "'..' are never followed", "Name it 'good.jpg'"),
+    ),
+    "all images outside": Case(
+        lambda folder: (
+            write("a.jpg", jpeg())(folder)
+            and folder_of(",scene=image", captions__csv="image,caption\n../a.jpg,x\n")(folder)
+        ),
+        ("captions.csv row 2", "'../a.jpg'", "never followed", "set,scene=image,images="),
     ),
     "a truncated JPEG": Case(
         folder_of(captions__csv=TWO_PHOTOS, good__jpg=jpeg(), other__jpg=jpeg(256)[:-900]),
@@ -352,7 +366,7 @@ def test_broken_input_is_named_with_file_and_row(name, tmp_path, run_cli):
     assert code == case.code, err
     assert "Traceback" not in err + out
     for words in case.says:
-        assert words in err, f"{words!r} is not in: {err}"
+        assert words in (out + err), f"{words!r} is not in: {out + err}"
     assert len(err.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before, "something was left behind"
 
@@ -366,7 +380,8 @@ def test_all_problems_are_counted_first(tmp_path, run_cli):
     source = folder_of(captions__csv=table, good__jpg=jpeg(), fifth__jpg=b"no image")(tmp_path)
     code, out, err = run_cli("data", "check", source)
     assert code == 3
-    assert "4 problems; first: " in err
+    assert "4 problems, listed above. For the first: " in err
+    assert not [line for line in out.splitlines() if line.strip() in err]
     assert "1 found" in out
     assert "1 missing, 1 broken" in out
     for row in (3, 4, 5, 6):

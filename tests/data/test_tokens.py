@@ -208,7 +208,7 @@ def test_a_full_or_read_only_disk(tmp_path, monkeypatch, number, expected, words
 
 def test_a_cache_inside_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="file: it is a file"):
         build_store(SOURCE, tmp_path / "file" / "cache")
 
 

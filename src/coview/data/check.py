@@ -86,21 +86,24 @@ def check_source(
 
     Returns
     -------
-    dict with the keys scenes, texts, texts_per_scene (min, mean, max, one: scenes with a single text, none:
+    dict with the keys source, complete (False if what is broken ends the reading; then the counts are of what
+    came before), scenes, texts, texts_per_scene (min, mean, max, one: scenes with a single text, none:
     scenes with no text), words_per_text (min, mean, max, p5, p50, p95, p99), splits (scenes of each),
     split_note, duplicates (distinct texts that describe several scenes; repeats within a scene; distinct
-    texts that stand in train and in another split), images (named, found, missing, broken, decoded), problems
-    (count, first).
+    texts that stand in train and in another split), images (named, found, missing, broken, decoded),
+    unsafe_names (entries of archives that were left out), problems (count, first).
 
     If a source names images but has none at all at hand, it is taken as a source of texts: they count as
-    missing but are no problem, unless `decode` asks for them.
+    missing but are no problem, unless `decode` asks for them or a name leaves its folder for a real file.
     """
     texts_per_scene: Counter[int] = Counter()
     words: Counter[int] = Counter()
     splits: Counter[str] = Counter()
     census = TextCensus()
     images = dict.fromkeys(("named", "found", "missing", "broken"), 0)
-    texts_only = isinstance(source, FileSource) and not decode and not source.has_images()
+    files = source if isinstance(source, FileSource) else None
+    texts_only = files is not None and not decode and not files.has_images()
+    unsafe, complete = 0, True
     try:
         for number, scene in enumerate(source.scenes()):
             splits[scene.split] += 1
@@ -109,12 +112,16 @@ def check_source(
             census.add(number, scene)
             if scene.image is not None:
                 images["named"] += 1
-                images["missing" if texts_only else _look_at(source, scene, decode, problems)] += 1
+                unseen = texts_only and files is not None and files.outside(scene) is None
+                images["missing" if unseen else _look_at(source, scene, decode, problems)] += 1
             progress(number + 1)
+        unsafe = sum(store.unsafe for store in files.stores) if files else 0
     except InputError as problem:  # what follows in the file cannot be read
+        complete = False
         problems.add(problem)
     return {
         "source": source.name,
+        "complete": complete,
         "scenes": splits.total(),
         "texts": words.total(),
         "texts_per_scene": _spread(texts_per_scene) | {"one": texts_per_scene[1], "none": texts_per_scene[0]},
@@ -123,6 +130,7 @@ def check_source(
         "split_note": source.split_note,
         "duplicates": census.result(),
         "images": {**images, "decoded": decode},
+        "unsafe_names": unsafe,
         "problems": {"count": problems.count, "first": [problem.as_json() for problem in problems.first]},
     }
 

@@ -1,13 +1,16 @@
 """What all sources made of files share: splits, images looked up in stores, and what to do with a bad row."""
 
+import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from PIL.Image import Image
 
 from coview.data.images import image_size, open_image
-from coview.data.readers.stores import Store
+from coview.data.readers.stores import FolderStore, Store
 from coview.data.scenes import SPLIT_WORDS, SPLITS, Scene
 from coview.errors import InputError, UsageError, did_you_mean
 
@@ -71,9 +74,22 @@ class FileSource:
         """Whether any image is at hand; without one, image names are taken as no more than ids."""
         return any(store.has_images() for store in self.stores)
 
+    def outside(self, scene: Scene) -> Path | None:
+        """The real file that the scene's image names by leaving its folder, if it does."""
+        folders = [store for store in self.stores if isinstance(store, FolderStore)]
+        return next((path for store in folders if (path := store.outside(scene.image or ""))), None)
+
     def _find_image(self, scene: Scene) -> BinaryIO:
         if scene.image is None:
             raise InputError(f"scene {scene.id!r} has no image.", where=scene.where)
+        outside = self.outside(scene)
+        if outside is not None:
+            folder = os.path.normpath(outside.parent)
+            raise ImageMissing(
+                f"image {scene.image!r} leaves its folder: absolute paths and '..' are never followed.",
+                where=scene.where,
+                hint=f"Name it {outside.name!r} and say where images are: {self._with_images(folder)}",
+            )
         for store in self.stores:
             try:
                 stream = store.open(scene.image)
@@ -82,12 +98,17 @@ class FileSource:
                 raise InputError(error.message, where=place, hint=error.hint) from error
             if stream is not None:
                 return stream
-        looked = ", ".join(store.label for store in self.stores) or "nowhere: it is a source of texts"
+        looked = ", ".join(repr(store.label) for store in self.stores) or "nowhere: it is a source of texts"
         raise ImageMissing(
             f"image {scene.image!r} is not there.",
             where=scene.where,
-            hint=f"Looked in {looked}. Correct the name, or say where images are: {self.name},images=FOLDER",
+            hint=f"Looked in {looked}. Correct the name, or say where images are: "
+            f"{self._with_images('FOLDER')}",
         )
+
+    def _with_images(self, folder: str) -> str:
+        """The SRC that says where images are, as it is typed."""
+        return shlex.quote(f"{re.sub(r',images=[^,]*', '', self.name)},images={folder}")
 
 
 def _image_place(scene: Scene) -> str:

@@ -4,6 +4,7 @@ A name from somebody's table or archive is only ever a key to look up. Names tha
 ``..`` find nothing; links and devices in an archive are not seen at all.
 """
 
+import os
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,11 @@ class Store(Protocol):
     """Named files at one place."""
 
     label: str
+
+    @property
+    def unsafe(self) -> int:
+        """How many entries were left out because their names are absolute or contain ``..``."""
+        ...
 
     def names(self) -> Iterable[str]:
         """The names of all files, sorted."""
@@ -72,6 +78,8 @@ def is_inside(name: str) -> bool:
 class FolderStore:
     """Files below a folder."""
 
+    unsafe = 0
+
     def __init__(self, folder: Path):
         self.folder, self.label = folder, str(folder)
 
@@ -82,6 +90,11 @@ class FolderStore:
 
     def has_images(self) -> bool:
         return any(is_image_name(path.name) for path in self.folder.iterdir())
+
+    def outside(self, name: str) -> Path | None:
+        """The real file that a name reaches by leaving the folder: to point at, never opened."""
+        path = self.folder / name
+        return path if not is_inside(name) and os.path.isfile(path) else None
 
     def open(self, name: str) -> BinaryIO | None:
         if not is_inside(name):
@@ -101,16 +114,24 @@ class _Archive:
         self.path, self.label = path, str(path)
 
     @cached_property
-    def _members(self) -> dict:
-        """Regular files that stay inside, by name. Read at first use: a run on texts never needs it."""
+    def _listed(self) -> list[tuple[str, object]]:
+        """All regular files with their names. Read at first use: a run on texts never needs it."""
         try:
-            members = self._list()
+            return list(self._list())
         except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, ValueError) as error:
             raise InputError(
                 f"the archive is broken ({error}).", where=self.label, hint="Get the file again."
             ) from error
+
+    @cached_property
+    def _members(self) -> dict:
+        """The files whose names stay inside, by name."""
         # macOS puts a shadow of each file into its zips.
-        return {name: member for name, member in members if is_inside(name) and "__MACOSX/" not in name}
+        return {name: member for name, member in self._listed if is_inside(name) and "__MACOSX/" not in name}
+
+    @property
+    def unsafe(self) -> int:
+        return sum(not is_inside(name) for name, _ in self._listed)
 
     @cached_property
     def _ends(self) -> dict[str, list[str]]:
