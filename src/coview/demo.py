@@ -17,7 +17,7 @@ from coview.tabletop import TabletopSource
 from coview.training.image_task import build_images
 from coview.training.train import is_finished, open_store, shell_command, token_cache, train_image
 
-EXAMPLES = 8  # scenes shown in the report
+EXAMPLES = 9  # scenes shown in the report, in rows of three
 
 
 @dataclass(frozen=True)
