@@ -86,12 +86,16 @@ def test_a_single_scene_is_doubted_in_the_words_of_its_format(tmp_path, run_cli)
 
 
 def test_unsafe_names_in_an_archive_are_counted(tmp_path, run_cli):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for name in ("captions.csv", "../../up.jpg", "/root.jpg"):
-            archive.writestr(name, "image,caption\nup.jpg,a ball\n")
-    code, out, _ = run_cli("data", "check", tmp_path / "a.zip")
-    assert code == 0
-    assert "note: 2 entries of the archive were left out" in out
+    for table, rows in (
+        ("captions.txt", "a ball\n\na cube\n"),
+        ("captions.csv", "image,caption\nup.jpg,x\n"),
+    ):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            for name in (table, "../../up.jpg", "/root.jpg"):
+                archive.writestr(name, rows)
+        code, out, _ = run_cli("data", "check", tmp_path / "a.zip")
+        assert code == 0
+        assert "note: 2 entries of the archive were left out" in out
     result = json.loads(run_cli("data", "check", tmp_path / "a.zip", "--json")[1])["result"]
     assert result["unsafe_names"] == 2
 

@@ -11,7 +11,7 @@ from coview.data.readers.lines import TextFile, read_lines
 from coview.data.readers.plain import PlainSource
 from coview.data.readers.records import csv_header
 from coview.data.readers.source import FileSource, OnProblem, id_fault
-from coview.data.readers.stores import Store, image_stores, open_store
+from coview.data.readers.stores import FolderStore, Store, image_stores, open_store
 from coview.data.scenes import HASH_SPLIT_NOTE, Scene, split_by_hash
 from coview.errors import InputError, UsageError, did_you_mean
 
@@ -90,7 +90,11 @@ def _open_text(
     """A table or plain text; Kaggle's Flickr8k has a ``.txt`` whose first line names columns: a table."""
     if file.label.removesuffix(".gz").lower().endswith(".txt") and not _has_header(file):
         check_options(options, (), "plain text")
-        return PlainSource(name, file, on_problem)
+        # It has no images; of the archive that it lies in, a check still counts what was left out.
+        around = [store for store in stores if not isinstance(store, FolderStore)]
+        return PlainSource(
+            name, file, on_problem, [store for store in around if file.label.startswith(f"{store.label}/")]
+        )
     check_options(options, table.OPTIONS, "a table")
     return table.TableSource(name, file, stores, options, on_problem)
 

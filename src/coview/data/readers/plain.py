@@ -1,9 +1,10 @@
 """Plain text: one text a line, a blank line between scenes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coview.data.readers.lines import TextFile, read_lines
 from coview.data.readers.source import FileSource, OnProblem, refuse
+from coview.data.readers.stores import Store
 from coview.data.scenes import HASH_SPLIT_NOTE, Scene, split_by_hash
 from coview.errors import InputError
 
@@ -19,8 +20,10 @@ class PlainSource(FileSource):
         The file holds no text.
     """
 
-    def __init__(self, name: str, file: TextFile, on_problem: OnProblem = refuse):
-        super().__init__(name, split_note=HASH_SPLIT_NOTE, on_problem=on_problem)
+    def __init__(
+        self, name: str, file: TextFile, on_problem: OnProblem = refuse, stores: Sequence[Store] = ()
+    ):
+        super().__init__(name, stores, split_note=HASH_SPLIT_NOTE, on_problem=on_problem)
         self.file = file
         if next(self._read(None), None) is None:
             raise InputError("there is no text in it.", where=file.label, hint="Give a file with scenes.")
