@@ -7,7 +7,7 @@ import torch
 from coview.data.tokens import LAST
 from coview.errors import UsageError
 from coview.uses.captioner import CaptionDecoder, DecoderConfig
-from coview.uses.generation import NEVER, Search, Written, beam_search, distinct, nucleus_sample, write
+from coview.uses.generation import Search, Written, beam_search, distinct, nucleus_sample, write
 
 
 def make_decoder(vocabulary: int = 12, seed: int = 0) -> CaptionDecoder:
@@ -35,7 +35,7 @@ def slow_chances(decoder, row, tokens, longest) -> list[float]:
     last = len(tokens) + 1 == longest
     for token in range(len(chances)):
         ends = token == LAST
-        if token in NEVER or (ends and not len(tokens)) or (last and not ends):
+        if token in decoder.never or (ends and not len(tokens)) or (last and not ends):
             chances[token] = -np.inf
     return chances
 
@@ -151,7 +151,7 @@ def test_a_tiny_nucleus_is_greedy():
 class Fixed:
     """A decoder that always gives the same probabilities."""
 
-    longest = 20
+    longest, end, never = 20, LAST, ()
 
     def __init__(self, chances):
         self.scores = torch.tensor(chances, dtype=torch.float64).log()

@@ -65,6 +65,11 @@ def train(
     if scenes.split_note and not quiet:
         print(f"{source}: {scenes.split_note}", file=sys.stderr)
     progress = partial(progress_of, quiet=quiet)
+    pretrained = None
+    if settings.size.startswith("hf:"):
+        from coview.uses.causal_lm import load_pretrained
+
+        pretrained = load_pretrained(settings.size)
     write_json(out / "config.json", settings.as_json())  # from here on there is a run to resume
     data = read_texts(scenes, run, out, training.token_cache(), progress=progress)
     with progress_of("train captioner", settings.steps, quiet=quiet) as update:
@@ -76,6 +81,7 @@ def train(
             device=device,
             resume=resume_command(),
             report=shown(update),
+            pretrained=pretrained,
         )
     result = {"run": str(out), "texts": len(data.rows), "distance_of_texts": data.distance}
     following = f"next: coview caption write PHOTOS --model MODEL --rotation ROTATION --run {out}"

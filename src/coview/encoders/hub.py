@@ -247,7 +247,7 @@ def refuse_hidden_code(facts: Any, name: str) -> None:
 
 
 @contextmanager
-def loading(name: str) -> Generator[None]:
+def loading(name: str, option: str = "--model") -> Generator[None]:
     """Turn what libraries raise while they load a model into one error that says what to do."""
     try:
         yield
@@ -261,7 +261,7 @@ def loading(name: str) -> Generator[None]:
             raise InputError(f"cannot be loaded: {reason}", where=name, hint=hint) from error
         what = f"{name} is no folder here, nor in the hub's local cache, nor could it be fetched: {reason}"
         hint = f"Check the name; then, where there is a network: hf download {name}"
-        raise MissingError(what, where="--model", hint=hint) from error
+        raise MissingError(what, where=option, hint=hint) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -5,8 +5,9 @@ decoder learns what the scene's texts share, which is what the embedding of an i
 embedding bridges what a rotation from images leaves. The text encoder is frozen, and its rows are made once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,7 +27,18 @@ from coview.training.loop import silent as unseen
 from coview.training.objectives import next_token
 from coview.training.task import Outcome, autocast
 from coview.training.train import run_task, sign
-from coview.uses.captioner import ROWS, TEXTS, CaptionDecoder, DecoderConfig, prepared, save_captioner
+from coview.uses.captioner import (
+    ROWS,
+    TEXTS,
+    CaptionDecoder,
+    DecoderConfig,
+    prepared,
+    read_lines,
+    save_captioner,
+)
+
+if TYPE_CHECKING:
+    from coview.uses.causal_lm import LanguageDecoder, Pretrained
 
 MEASURED = 2000  # scenes whose texts' distance is measured
 
@@ -93,7 +105,13 @@ def distance_within(rows: np.ndarray, starts: np.ndarray, mean: np.ndarray) -> f
 class CaptionTask:
     """A decoder on the texts of a store, each written from a row of its scene."""
 
-    def __init__(self, config: CaptionConfig, data: CaptionData, device: torch.device):
+    def __init__(
+        self,
+        config: CaptionConfig,
+        data: CaptionData,
+        device: torch.device,
+        pretrained: "Pretrained | None" = None,
+    ):
         self.config, self.data, self.device = config, data, device
         self.data_hash = data.hash
         texts = data.store.texts_per_scene()
@@ -104,15 +122,19 @@ class CaptionTask:
         # With a row for each text, the text of a row is known; rows of images have none of their own.
         self.rows_are_texts = np.array_equal(data.starts, data.store.scenes)
         torch.manual_seed(config.seed)  # initial weights only; nothing after this draws from it
-        longest = int(np.diff(data.store.offsets).max())
+        self.model = self._decoder(pretrained).to(device)
+
+    def _decoder(self, pretrained: "Pretrained | None") -> "CaptionDecoder | LanguageDecoder":
+        config, store, width = self.config, self.data.store, self.data.rows.shape[1]
+        if pretrained is not None:
+            from coview.uses.causal_lm import LanguageDecoder
+
+            return LanguageDecoder(pretrained, width, config.prefix)
+        longest = int(np.diff(store.offsets).max())
         shape = DecoderConfig.of_size(
-            config.size,
-            data.store.meta["vocabulary"],
-            data.rows.shape[1],
-            prefix=config.prefix,
-            max_length=longest,
+            config.size, store.meta["vocabulary"], width, prefix=config.prefix, max_length=longest
         )
-        self.model = CaptionDecoder(shape).to(device)
+        return CaptionDecoder(shape)
 
     def draw(self, step: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """One batch: prepared rows with noise (N, D) float32, and the tokens of the text of each."""
@@ -176,6 +198,15 @@ def read_texts(
     return CaptionData.of(rows, store.scenes, store, f"{encoder.fingerprint} {done.manifest['input_hash']}")
 
 
+def in_tokens_of(pretrained: "Pretrained", data: CaptionData, texts: list[str]) -> CaptionData:
+    """The same data with its texts in the tokens of a language model instead of the text encoder's."""
+    tokens = pretrained.tokens(texts)
+    ids, offsets = np.concatenate(tokens), np.cumsum([0, *map(len, tokens)])
+    meta = data.store.meta | {"tokens": len(ids), "vocabulary": pretrained.tokenizer.get_vocab_size()}
+    store = replace(data.store, ids=ids, offsets=offsets, meta=meta, tokenizer=pretrained.tokenizer)
+    return replace(data, store=store, hash=hash_bytes(data.hash.encode() + ids.tobytes()))
+
+
 def train_captioner(
     config: CaptionConfig,
     data: CaptionData,
@@ -185,11 +216,13 @@ def train_captioner(
     device: str,
     resume: str,
     report: Report = unseen,
+    pretrained: "Pretrained | None" = None,
 ) -> None:
     """Train a decoder into the run folder `out`, or resume it there.
 
     Parameters
     ----------
+    pretrained : a language model to fine-tune instead of a decoder from scratch; `out` then holds the texts
     encoder : name of what made the rows, for the record
     resume : see `coview.training.loop.train`
 
@@ -200,7 +233,9 @@ def train_captioner(
     Interrupted
         Stopped by a signal; the checkpoint is written.
     """
-    task = CaptionTask(config, data, torch.device(pick_device(device)))
+    if pretrained is not None:
+        data = in_tokens_of(pretrained, data, read_lines(out / TEXTS))
+    task = CaptionTask(config, data, torch.device(pick_device(device)), pretrained)
     seconds = run_task(task, config, out, resume, report, no_probe)
     save_captioner(out, task.model, data.store.tokenizer, data.mean, config.as_json())
     named = ("source", "scenes", "texts", "tokens")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -19,13 +19,16 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from coview.data.tokens import FIRST, LAST, load_tokenizer
+from coview.data.tokens import FIRST, LAST, MASK, PAD, UNKNOWN, load_tokenizer
 from coview.embeddings import Embeddings, load_embeddings
 from coview.encoders.text import Layer, SelfAttention, TextEncoderConfig, pack
 from coview.encoders.trained import WEIGHTS, read_weights
 from coview.errors import InputError, UsageError, did_you_mean
 from coview.joining.rotation import unit_rows
 from coview.runs import atomic_path, read_json, write_json
+
+if TYPE_CHECKING:
+    from coview.uses.causal_lm import LanguageDecoder
 
 ROWS, TEXTS = "rows.safetensors", "texts.txt"
 
@@ -72,6 +75,9 @@ class Cache(NamedTuple):
 class CaptionDecoder(nn.Module):
     """Scores of the next token, from an embedding and the tokens so far."""
 
+    end: int = LAST
+    never: Sequence[int] = (PAD, UNKNOWN, FIRST, MASK)
+
     def __init__(self, config: DecoderConfig):
         super().__init__()
         self.config, self.longest = config, config.max_length
@@ -107,6 +113,10 @@ class CaptionDecoder(nn.Module):
         targets = np.concatenate([texts[index][1:] for index in tokens.order.tolist()])
         predicting = tokens.positions >= self.config.prefix - 1
         return x[predicting], torch.from_numpy(targets.astype(np.int64)).to(rows.device)
+
+    def shape(self) -> dict:
+        """What a run folder keeps to make it again."""
+        return asdict(self.config)
 
     def start(self, rows: Tensor) -> tuple[Tensor, Cache]:
         """Scores (N, vocabulary) of the first token of a text for each embedding (N, D), and the cache."""
@@ -169,13 +179,13 @@ class Captioner:
     Attributes
     ----------
     decoder : in evaluation mode
-    tokenizer : of the text encoder that it was trained with
+    tokenizer : of the text encoder that it was trained with, or of the language model
     mean : float32 array (D,), of the training texts' embeddings
     folder : of the run
     facts : the run's manifest, with ``text_encoder``, the encoder it can be read with
     """
 
-    decoder: CaptionDecoder
+    decoder: "CaptionDecoder | LanguageDecoder"
     tokenizer: Tokenizer
     mean: np.ndarray
     folder: Path
@@ -202,15 +212,24 @@ class Captioner:
         rows = load_embeddings(self.folder / ROWS)
         if not file.is_file():
             raise InputError("the run's training texts are gone.", where=str(file), hint="Train it again.")
-        texts = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        texts = read_lines(file)
         if len(texts) != len(rows.matrix):
             found = f"{len(texts)} texts for {len(rows.matrix)} embeddings."
             raise InputError(found, where=str(file), hint="Train it again.")
         return rows, texts
 
 
+def read_lines(file: Path) -> list[str]:
+    """The lines of a file of texts; nothing but a line feed ends one."""
+    return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
 def save_captioner(
-    folder: Path, decoder: CaptionDecoder, tokenizer: Tokenizer, mean: np.ndarray, config: dict
+    folder: Path,
+    decoder: "CaptionDecoder | LanguageDecoder",
+    tokenizer: Tokenizer,
+    mean: np.ndarray,
+    config: dict,
 ) -> None:
     """Write weights, tokenizer and configuration of a finished run."""
     with atomic_path(folder / "tokenizer.json") as temporary:
@@ -218,7 +237,7 @@ def save_captioner(
     tensors = {name: value.cpu().contiguous() for name, value in decoder.state_dict().items()}
     with atomic_path(folder / WEIGHTS) as temporary:
         save_file({**tensors, "mean": torch.from_numpy(mean)}, temporary)
-    write_json(folder / "config.json", {**config, "decoder": asdict(decoder.config)})
+    write_json(folder / "config.json", {**config, "decoder": decoder.shape()})
 
 
 def load_captioner(folder: str | Path, *, device: str = "cpu") -> Captioner:
@@ -235,6 +254,10 @@ def load_captioner(folder: str | Path, *, device: str = "cpu") -> Captioner:
         what = "it holds a run that is not finished, or no captioner."
         hint = "coview caption train makes one; with --resume it goes on."
         raise InputError(what, where=str(folder), hint=hint)
+    if "network" in config["decoder"]:
+        from coview.uses.causal_lm import load_language_captioner
+
+        return load_language_captioner(folder, device=device)
     weights = read_weights(folder / WEIGHTS)
     try:
         mean = weights.pop("mean").numpy()

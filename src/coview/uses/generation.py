@@ -13,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coview.data.tokens import FIRST, LAST, MASK, PAD, UNKNOWN
 from coview.errors import UsageError
 
-NEVER = (PAD, UNKNOWN, FIRST, MASK)  # no word of a text
 ROUNDS = 8  # times that nucleus sampling is tried again for captions that differ
 
 
@@ -24,6 +22,8 @@ class Decoder(Protocol):
     """What writes a text token by token; see `coview.uses.captioner.CaptionDecoder`."""
 
     longest: int  # most tokens it can write
+    end: int  # the token that ends a text
+    never: Sequence[int]  # tokens that no text holds
 
     def start(self, rows: Tensor) -> tuple[Tensor, Any]: ...
 
@@ -132,13 +132,13 @@ def beam_search(decoder: Decoder, rows: Tensor, search: Search, *, width: int) -
     finished: list[list[Written]] = [[] for _ in range(len(rows))]
     for length in range(1, longest + 1):
         types = scores.shape[-1]
-        chances = _allowed(scores, length, longest).view(*alive.shape, types)
+        chances = _allowed(decoder, scores, length, longest).view(*alive.shape, types)
         totals = alive[..., None] + chances
-        ends = totals[..., LAST] / length**penalty
+        ends = totals[..., decoder.end] / length**penalty
         for place, beam in (ends > -torch.inf).nonzero().tolist():
-            whole = (*tokens[place, beam].tolist(), LAST)
+            whole = (*tokens[place, beam].tolist(), decoder.end)
             finished[int(active[place])].append(Written(whole, ends[place, beam].item()))
-        totals[..., LAST] = -torch.inf
+        totals[..., decoder.end] = -torch.inf
         most = min(width, totals[0].numel())
         alive, flat = totals.flatten(1).topk(most)
         parents, chosen = flat // types, flat % types
@@ -181,7 +181,7 @@ def nucleus_sample(decoder: Decoder, rows: Tensor, search: Search, uniforms: np.
     totals = torch.zeros(len(rows), device=rows.device, dtype=scores.dtype)
     texts: list[Written] = [Written((), 0.0)] * len(rows)
     for length in range(1, longest + 1):
-        chances = _allowed(scores, length, longest)
+        chances = _allowed(decoder, scores, length, longest)
         sorted_chances, order = chances.exp().double().sort(dim=1, descending=True, stable=True)
         before = sorted_chances.cumsum(1) - sorted_chances
         kept = sorted_chances.where(before < search.nucleus, 0).cumsum(1)
@@ -190,7 +190,7 @@ def nucleus_sample(decoder: Decoder, rows: Tensor, search: Search, uniforms: np.
         chosen = order.gather(1, place)
         totals = totals + chances.gather(1, chosen)[:, 0]
         tokens = torch.cat([tokens, chosen], dim=1)
-        done = chosen[:, 0] == LAST
+        done = chosen[:, 0] == decoder.end
         for at in done.nonzero()[:, 0].tolist():
             score = totals[at].item() / length**search.length_penalty
             texts[int(active[at])] = Written(tuple(tokens[at].tolist()), score)
@@ -227,17 +227,17 @@ def _sampled(
     return found
 
 
-def _allowed(scores: Tensor, length: int, longest: int) -> Tensor:
+def _allowed(decoder: Decoder, scores: Tensor, length: int, longest: int) -> Tensor:
     """Log-probabilities of the tokens that may come next; -inf where one may not.
 
     A text does not end before its first word, and its last token, when it is as long as may be, ends it.
     """
     chances = scores.log_softmax(-1)
-    chances[:, list(NEVER)] = -torch.inf
+    chances[:, list(decoder.never)] = -torch.inf
     if length == 1:
-        chances[:, LAST] = -torch.inf
+        chances[:, decoder.end] = -torch.inf
     if length == longest:
-        end = chances[:, LAST].clone()
+        end = chances[:, decoder.end].clone()
         chances.fill_(-torch.inf)
-        chances[:, LAST] = end
+        chances[:, decoder.end] = end
     return chances
