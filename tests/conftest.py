@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("coview", deadline=None)  # no test depends on the clock
+settings.load_profile("coview")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ IDS, SCENES = ("a", "b", "ü ", "d"), ("s", "s", "t", "t")
 words = st.text(st.characters(blacklist_characters="\n\r", blacklist_categories=["Cs"]), max_size=8)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     n=st.integers(1, 6),
     layers=st.integers(0, 3),

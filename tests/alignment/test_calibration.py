@@ -114,7 +114,7 @@ def test_calibrated_score_is_zero_in_the_null_and_one_when_perfect():
     assert calibration.adjusted_score(0.05, 0.1) < 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0.01, 0.5))
 def test_benjamini_hochberg_rejects_what_the_step_up_rule_rejects(p, q):
     p = np.array(p)

@@ -23,7 +23,7 @@ def slow_neighbours(X, k, metric="cosine", groups=None):
     return np.array(lists)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**16),
     n=st.integers(5, 90),

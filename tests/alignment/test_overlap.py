@@ -41,7 +41,7 @@ sizes = st.tuples(st.integers(0, 2**16), st.integers(3, 70)).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sizes)
 def test_list_metrics_equal_their_slow_twins(sizes):
     seed, n, k = sizes
@@ -56,7 +56,7 @@ def test_list_metrics_equal_their_slow_twins(sizes):
     np.testing.assert_allclose(edit_distance_knn(x, y), [1 - slow_levenshtein(x[i], y[i]) / k for i in rows])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sizes)
 def test_overlap_obeys_the_triangle_property_row_by_row(sizes):
     """If A agrees with B and B with C, then A agrees with C at least so much (platonic-rep issue 4)."""

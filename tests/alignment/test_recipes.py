@@ -41,7 +41,7 @@ def test_a_stack_shares_one_threshold_and_a_list_has_one_each(recipe):
         assert layer.clip == pytest.approx(own[i], rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**16),
     n=st.integers(1, 60),

@@ -9,13 +9,13 @@ from coview.data.batches import mix, permute, scene_batch
 
 
 @given(size=st.integers(1, 3000), key=st.integers(0, 2**70))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_permutation_is_a_bijection(size, key):
     assert np.array_equal(np.sort(permute(np.arange(size), size, key)), np.arange(size))
 
 
 @given(size=st.integers(1, 2**40), key=st.integers(0, 2**64 - 1), start=st.integers(0, 2**40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_point_is_permuted_without_the_others(size, key, start):
     index = (start + np.arange(5)) % size
     together = permute(index, size, key)
@@ -47,7 +47,7 @@ def test_mix_loses_nothing():
     step=st.integers(0, 500),
     world_size=st.integers(1, 9),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_batches_of_the_ranks_together_are_the_batch_of_one_process(scenes, batch, seed, step, world_size):
     whole = scene_batch(scenes, batch, seed=seed, step=step)
     parts = [

@@ -4,7 +4,7 @@ import itertools
 import json
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coview.data.check import Problems, check_source, percentile
@@ -37,7 +37,6 @@ scene_lists = st.lists(
 ).map(lambda rows: [Scene(str(i), tuple(texts), split=split) for i, (texts, split) in enumerate(rows)])
 
 
-@settings(deadline=None)
 @given(scene_lists)
 def test_duplicates_and_leaks_against_a_search_over_all_pairs(scenes):
     result = check_source(ListSource(scenes), Problems())["duplicates"]
@@ -53,7 +52,6 @@ def test_duplicates_and_leaks_against_a_search_over_all_pairs(scenes):
         assert result[f"{split}_in_train"] == len(leaked)
 
 
-@settings(deadline=None)
 @given(scene_lists.filter(bool))
 def test_counts_and_lengths_against_lists(scenes):
     result = check_source(ListSource(scenes), Problems())

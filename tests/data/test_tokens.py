@@ -82,7 +82,7 @@ def test_a_scene_without_texts_takes_no_room(tmp_path):
 
 
 @given(st.lists(st.lists(st.text(max_size=30), max_size=3), min_size=1, max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_text_at_all(tmp_path_factory, texts):
     source, folder = ListSource(texts), tmp_path_factory.mktemp("cache")
     if not any(texts):

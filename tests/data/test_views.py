@@ -78,7 +78,7 @@ def test_bad_views_are_one_text_with_words_hidden():
 
 
 @given(rate=st.floats(0.05, 0.95), length=st.integers(2, 60), seed=st.integers(0, 99))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_masking_hides_words_and_nothing_else(rate, length, seed):
     text = np.arange(10, 10 + length)
     hidden = masked(text, rate, np.random.default_rng(seed))

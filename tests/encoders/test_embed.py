@@ -107,7 +107,7 @@ def test_a_changed_pixel_is_noticed(images, tmp_path):
     assert after.manifest["input_hash"] != before
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(stops=st.lists(st.integers(0, 699), min_size=1, max_size=3))
 def test_stopped_anywhere_the_file_is_byte_equal(stops, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")

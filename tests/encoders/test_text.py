@@ -168,7 +168,7 @@ def test_causal_states_do_not_see_what_follows():
     lengths=st.lists(st.integers(1, 16), min_size=1, max_size=12),
     causal=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_an_embedding_does_not_depend_on_its_batch(lengths, causal):
     model, texts = make_model(), make_texts(lengths)
     with torch.inference_mode():
@@ -198,7 +198,7 @@ def test_a_neighbour_in_the_pack_does_not_leak(causal):
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_packing_keeps_every_text(lengths):
     texts = make_texts(lengths)
     tokens = pack(texts)
@@ -212,7 +212,7 @@ def test_packing_keeps_every_text(lengths):
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_pooling_gives_means_in_the_order_of_the_texts(lengths):
     texts = make_texts(lengths)
     tokens = pack(texts)

@@ -23,7 +23,7 @@ def planted(d: int, noise: float, seed: int, n: int = 600):
     return x, x @ rotation + noise * x.std() * rng.normal(size=x.shape), rotation
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(d=st.integers(2, 24), extra=st.integers(0, 8), seed=st.integers(0, 99), swap=st.booleans())
 def test_a_rotation_of_rows_is_recovered_and_not_its_transpose(d, extra, seed, swap):
     rng = np.random.default_rng(seed)

@@ -38,7 +38,7 @@ def slow(similarity, scenes_q, scenes_g, orders: int = 4000):
     return np.mean(recalls, axis=0), np.mean(closer)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(images=st.integers(2, 12), captions=st.integers(1, 4), seed=st.integers(0, 99))
 def test_both_ways_agree_with_sorted_lists(images, captions, seed):
     rng = np.random.default_rng(seed)

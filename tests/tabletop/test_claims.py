@@ -36,7 +36,7 @@ def false_claims(text: str, scene: TableScene) -> list[str]:
     return [kind for kind, is_true in check_claims(read_claims(text), scene) if not is_true]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 2**31),
     st.integers(0, 10**6),
@@ -139,7 +139,7 @@ def test_claims_keep_the_order_of_the_text():
     assert claims.relations == ((0, "behind", 1),)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(alphabet=string.printable + "é😀", max_size=200))
 def test_any_text_can_be_read(text):
     for kind, is_true in check_claims(read_claims(text), SCENE):

@@ -97,7 +97,7 @@ def test_misalignment_undoes_a_rotation():
         misalignment(values, values[:, :2], np.diag(world.marginal))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**9), st.sampled_from(["bad", "aliased", "other", "law"]), st.integers(1, 3))
 def test_no_bound_of_any_form_is_broken(seed, kind, dim):
     for name, error, bound in compare(*random_pair(seed, kind), dim):

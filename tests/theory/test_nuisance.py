@@ -23,7 +23,7 @@ def explained(world: FiniteWorld, nuisance: np.ndarray, dim: int, sharing: float
     return scene_explained(modality, spectral_jepa(modality.joint, dim))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.integers(0, 10**9), st.sampled_from(FAMILIES), st.integers(2, 4), st.integers(1, 6), st.floats(0.05, 1)
 )
@@ -37,7 +37,7 @@ def test_the_counting_law_is_exact(seed, family, nuisances, dim, sharing):
     assert explained(world, nuisance, dim, sharing) == pytest.approx(split.scene_explained, abs=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**9), st.sampled_from(FAMILIES), st.integers(2, 4), st.integers(1, 4))
 def test_the_threshold_holds_on_both_sides(seed, family, nuisances, dim):
     world, nuisance = drawn(seed, family, nuisances)

@@ -24,7 +24,7 @@ def moments(marginal: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     return marginal @ values, (values * marginal[:, None]).T @ values
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(4, 12), st.sampled_from(FAMILIES), st.integers(0, 10**6), st.data())
 def test_the_solution_is_feasible_and_attains_the_optimal_value(n, family, seed, data):
     world = world_of(seed, n, family)

@@ -13,7 +13,7 @@ def small_world(seed: int = 0, n: int = 7, family: str = "dense") -> FiniteWorld
     return random_world(n, family, rng=np.random.default_rng(seed))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(3, 20), st.sampled_from(FAMILIES), st.integers(0, 10**6))
 def test_random_worlds_are_laws_with_kernels_of_norm_one(n, family, seed):
     world = small_world(seed, n, family)

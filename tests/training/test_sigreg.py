@@ -39,7 +39,7 @@ def test_equals_the_plain_formula_in_value_and_gradient(shape, slices):
     compare_with_plain(off_target(*shape), directions(shape[-1], slices, 0, 0), 1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     rows=st.integers(1, 40),
     width=st.integers(1, 12),

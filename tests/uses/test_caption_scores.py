@@ -88,7 +88,7 @@ texts = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=9).map(" "
 corpora = st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=4)), min_size=1, max_size=6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(corpora)
 def test_scores_are_those_of_plain_loops(corpus):
     candidates, references = (list(side) for side in zip(*corpus, strict=True))
@@ -104,7 +104,7 @@ def test_scores_are_those_of_plain_loops(corpus):
 
 
 @given(st.lists(st.integers(0, 3), max_size=200), st.lists(st.integers(0, 4), max_size=200))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_common_subsequence_is_that_of_the_table(a, b):
     a, b = [str(word) for word in a], [str(word) for word in b]
     assert common_subsequence(word_places(a), len(a), b) == plain_common(a, b)
@@ -255,7 +255,7 @@ def score_odd(strings):
             assert (values >= 0).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(ODD, min_size=1, max_size=40))
 def test_odd_strings_have_finite_scores(strings):
     score_odd(strings)

@@ -87,7 +87,7 @@ def test_unknown_size():
         DecoderConfig.of_size("xl", 100, 8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 59), st.integers(0, 4))
 def test_tokens_as_text_are_the_same_tokens_again_and_the_same_letters(scene, slot):
     text = TEXTS_OF[scene][slot]

@@ -15,7 +15,7 @@ def unit(rows):
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 70))
 def test_search_is_a_full_sort(seed, count, top):
     """In blocks of seven rows, with rows that come twice."""

@@ -35,7 +35,7 @@ def slow(images, texts, labels):
     return np.mean(first), np.mean(within), np.mean(recalls)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 1000), st.integers(2, 12))
 def test_equals_the_slow_way(seed, classes):
     images, texts, labels = problem(seed, classes=classes)
@@ -45,7 +45,7 @@ def test_equals_the_slow_way(seed, classes):
     np.testing.assert_array_equal(result.confusion.sum(axis=1), np.bincount(labels, minlength=classes))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 1000))
 def test_the_order_of_classes_does_not_matter(seed):
     """Symptom 21 of joining.md: near chance because classes came in another order."""
