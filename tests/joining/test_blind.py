@@ -71,6 +71,32 @@ def test_what_nothing_identifies_is_not_identified(latent):
     assert fit.as_json()["verdict"] == "not identified"
 
 
+@pytest.fixture(scope="module")
+def whitened_views():
+    """Four noisy views of each item, whitened as SIGReg would have them."""
+    rng = np.random.default_rng(0)
+    planted = cloud(noise=0.0, n=1200)
+    sides, held = [], []
+    for rows, kept in ((planted.x, planted.held_x), (planted.y, planted.held_y)):
+        views = np.repeat(rows, 4, axis=0) + 0.7 * rng.normal(size=(4 * len(rows), 32))
+        values, vectors = np.linalg.eigh(np.cov(views.T))
+        whitener = (vectors * values**-0.5) @ vectors.T
+        sides.append(views @ whitener)
+        held.append(kept @ whitener)
+    return sides, np.repeat(np.arange(1200), 4), held
+
+
+def test_sharpening_finds_what_whitening_hid_and_the_score_chooses_its_power(whitened_views):
+    sides, scenes, held = whitened_views
+    plain = find_rotation(*sides, views_x=scenes, views_y=scenes[::-1] + 5, powers=[0.0], matchings=MATCHINGS)
+    assert plain.verdict == NOT_IDENTIFIED
+    fit = find_rotation(*sides, views_x=scenes, views_y=scenes[::-1] + 5, matchings=MATCHINGS)
+    assert fit.verdict == FOUND
+    assert fit.items == (1200, 1200)
+    assert set(fit.powers) <= {1.0, 2.0}
+    assert foscttm(fit.rotation.map(held[0]), fit.rotation.target(held[1])) < 0.03
+
+
 def test_few_pairs_help_and_pairs_that_lie_do_not():
     planted = cloud("isotropic", noise=0.1, n=300, d=8)
     rows = np.concatenate([planted.x, planted.held_x]), np.concatenate([planted.y, planted.held_y])

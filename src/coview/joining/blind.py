@@ -2,9 +2,9 @@
 
 Items of both sides are split into halves that share nothing, and a rotation is searched on each: proposals
 (`proposals`), a few steps of soft matching each, the best by the score on held-out rows refined on growing
-batches (`refinement`). What both halves find alike is joined, refined on all rows and called found, if it
-also passes the tests of `identification`. Where views of scenes are known, rows are sharpened first
-(`sharpening`), by the power at which the halves agree best.
+batches (`search`, `refinement`). What both halves find alike is joined, refined on all rows and called
+found, if it also passes the tests of `identification`. Where views of scenes are known, the search runs on
+rows sharpened by several powers (`sharpening`), and the score chooses.
 
 With one seed the outcome is the same to the bit at any number of threads: linear algebra runs on one.
 """
@@ -17,21 +17,16 @@ from threadpoolctl import threadpool_limits
 
 from coview.alignment.signature import format_signature
 from coview.errors import InputError, UsageError
-from coview.joining import refinement
 from coview.joining.identification import Evidence, weigh
 from coview.joining.non_gaussianity import NonGaussianity, non_gaussianity
-from coview.joining.proposals import proposals
-from coview.joining.refinement import draw, matched_similarity, polar, soft_steps
 from coview.joining.rotation import Rotation
+from coview.joining.search import MATCHINGS, clouds, join, search, split
 from coview.joining.sharpening import Side, open_side
 from coview.joining.space import describe_space
 
 FOUND, NOT_IDENTIFIED = "found", "not identified"
 LEAST_ITEMS = 200
-POWERS = (1.0, 2.0)
-MATCHINGS = 9
-REFINED = 3
-HELD = 600
+POWERS = (0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -44,8 +39,9 @@ class BlindFit:
     reasons : tuple of str, why not
     rotation : Rotation, or None unless found
     evidence : Evidence, or None where there were too few items to search
-    power : float, of the sharpening at which it was searched; 0 for none
-    agreements : dict, agreement of the halves at each power that was tried
+    powers : tuple of float
+        The sharpening at which the search on each half met what it settled on; 0 for none, empty if there
+        was no search.
     non_gaussianity : NonGaussianity of X and of Y
     items : tuple of int, items of X and of Y
     known_pairs : int
@@ -56,8 +52,7 @@ class BlindFit:
     reasons: tuple[str, ...]
     rotation: Rotation | None
     evidence: Evidence | None
-    power: float
-    agreements: dict[float, float]
+    powers: tuple[float, ...]
     non_gaussianity: tuple[NonGaussianity, NonGaussianity]
     items: tuple[int, int]
     known_pairs: int
@@ -92,8 +87,7 @@ class BlindFit:
             "null": self.null,
             "agreement": self.agreement,
             **(evidence or {}),
-            "power": self.power,
-            "agreements": {f"{power:g}": value for power, value in self.agreements.items()},
+            "powers": list(self.powers),
             "non_gaussianity": {
                 side: one.as_json() for side, one in zip("xy", self.non_gaussianity, strict=True)
             },
@@ -128,7 +122,7 @@ def find_rotation(
     known_pairs : sequence of (row of X, row of Y), optional
         Pairs that are known after all; they pull at every step, as strongly as all matched rows.
     powers : sequence of float, optional
-        Powers of sharpening to try: 1 and 2 where both sides have views, otherwise none (0).
+        Powers of sharpening to search at: ½, 1 and 2 where both sides have views, otherwise none (0).
     matchings : int, matchings of cluster centres in each search: more find more, and take longer
     made_by : manifests of the embeddings on both sides, by which their spaces are recognised later
     progress : called with a line of text as the search goes on
@@ -143,10 +137,12 @@ def find_rotation(
     InputError
         Rows that are no finite matrix; known pairs that point outside.
     UsageError
-        A power other than 0 without views on both sides.
+        A power other than 0 without views on both sides; no matchings.
     """
     with threadpool_limits(1, "blas"):
         sides = open_side(x, views_x, "X"), open_side(y, views_y, "Y")
+        if matchings < 1:
+            raise UsageError(f"{matchings} matchings of cluster centres; at least one is needed.")
         pairs = _known_items(known_pairs, (views_x, views_y), (x.shape[0], y.shape[0]))
         return _find(sides, seed, pairs, _powers(powers, sides), matchings, made_by, progress or _silent)
 
@@ -155,50 +151,45 @@ def _find(sides, seed, pairs, powers, matchings, made_by, progress) -> BlindFit:
     counts = len(sides[0].items), len(sides[1].items)
     shapes = non_gaussianity(sides[0].items, seed), non_gaussianity(sides[1].items, seed)
 
-    def outcome(reasons, rotation=None, evidence=None, power=0.0, agreements=None) -> BlindFit:
+    def outcome(reasons, rotation=None, evidence=None, met=()) -> BlindFit:
         verdict = FOUND if rotation is not None else NOT_IDENTIFIED
-        return BlindFit(
-            verdict,
-            reasons,
-            rotation,
-            evidence,
-            power,
-            agreements or {},
-            shapes,
-            counts,
-            len(pairs),
-            seed,
-        )
+        return BlindFit(verdict, reasons, rotation, evidence, met, shapes, counts, len(pairs), seed)
 
     if min(counts) < LEAST_ITEMS:
         return outcome((f"{min(counts)} items are too few to search on: {LEAST_ITEMS} are needed",))
-    halves = tuple(
-        np.array_split(np.random.default_rng([seed, 31, one]).permutation(count), 2)
-        for one, count in enumerate(counts)
-    )
-    tried: dict[float, tuple[list[np.ndarray], Evidence]] = {}
-    for power in powers:
-        rows = [side.at(power) for side in sides]
-        parts = [(rows[0][a], rows[1][b]) for a, b in zip(*halves, strict=True)]
-        known = _known_cross(rows, pairs)
-        found = []
-        for half, (a, b) in enumerate(parts):
-            progress(f"searching half {half + 1} of 2 at power {power:g}")
-            rng = np.random.default_rng([seed, 32, half, round(1000 * power)])
-            found.append(search(a, b, rng, matchings=matchings, known=known))
-        rng = np.random.default_rng([seed, 33, round(1000 * power)])
-        split_x, split_y = zip(*parts, strict=True)
-        tried[power] = found, weigh((found[0], found[1]), split_x, split_y, rng)
-    power = max(tried, key=lambda one: tried[one][1].agreement)
-    found, evidence = tried[power]
-    agreements = {one: weighed.agreement for one, (_, weighed) in tried.items()}
-    reasons = evidence.objections()
-    if reasons:
-        return outcome(reasons, None, evidence, power, agreements)
+    x, y = ({power: side.at(power) for power in powers} for side in sides)
+    known = {power: _known_cross(x[power], y[power], pairs) for power in powers}
+    halves = list(zip(*(split(count, seed, side) for side, count in enumerate(counts)), strict=True))
+    found, met = [], []
+    for half, (own_x, own_y) in enumerate(halves):
+        progress(f"searching half {half + 1} of 2")
+        rng = np.random.default_rng([seed, 32, half])
+        part_x, part_y = ({at: rows[at][own] for at in powers} for rows, own in ((x, own_x), (y, own_y)))
+        rotation, power = search(clouds(part_x, part_y, rng, known), rng, matchings=matchings)
+        found.append(rotation)
+        met.append(power)
+    progress("weighing what was found")
+    (ax, ay), (bx, by) = halves
+    x_least, y_least = x[min(powers)], y[min(powers)]
+    both = (x_least[ax], x_least[bx]), (y_least[ay], y_least[by])
+    evidence = weigh((found[0], found[1]), *both, np.random.default_rng([seed, 33]))
+    if reasons := evidence.objections():
+        return outcome(reasons, None, evidence, tuple(met))
     progress("refining on all rows")
-    matrix = _join(sides, found, power, pairs, seed)
-    recipe = {"method": "blind", "center": "train", "unit": True, "searched_at": power}
-    details = {**recipe, "items": "x".join(map(str, counts)), "pairs": len(pairs), "seed": seed, "v": "0.1"}
+    rng = np.random.default_rng([seed, 34])
+    x, y = ({power: side.at(power) for power in (min(powers), 0.0)} for side in sides)
+    known = {power: _known_cross(x[power], y[power], pairs) for power in x}
+    matrix = join((found[0], found[1]), clouds(x, y, rng, known), rng)
+    recipe = {"method": "blind", "center": "train", "unit": True, "searched_at": list(powers)}
+    details = {
+        "method": "blind",
+        "center": "train",
+        "unit": True,
+        "items": "x".join(map(str, counts)),
+        "pairs": len(pairs),
+        "seed": seed,
+        "v": "0.1",
+    }
     manifest = {
         "x": describe_space(sides[0].mean, sides[0].spread, made_by[0]),
         "y": describe_space(sides[1].mean, sides[1].spread, made_by[1]),
@@ -209,57 +200,7 @@ def _find(sides, seed, pairs, powers, matchings, made_by, progress) -> BlindFit:
         "signature": format_signature("rotation", details),
     }
     rotation = Rotation(matrix.astype(np.float32), sides[0].mean, sides[1].mean, manifest)
-    return outcome((), rotation, evidence, power, agreements)
-
-
-def search(
-    x: np.ndarray,
-    y: np.ndarray,
-    rng: np.random.Generator,
-    *,
-    matchings: int = MATCHINGS,
-    known: np.ndarray | None = None,
-) -> np.ndarray:
-    """The best rotation (Dx, Dy) by the score on rows held out from proposals and refinement.
-
-    Parameters
-    ----------
-    x, y : arrays of shape (N, Dx) and (M, Dy), unit rows
-    """
-    (x, held_x), (y, held_y) = _hold_out(x, rng), _hold_out(y, rng)
-    candidates = [] if known is None else [polar(known)]
-    candidates += [rotation for _, rotation in proposals(x, y, rng, matchings=matchings)]
-    candidates = [soft_steps(one, x, y, rng, rounds=3, known=known) for one in candidates]
-    candidates.sort(key=lambda one: -matched_similarity(one, held_x, held_y))
-    refined = []
-    for candidate in candidates[:REFINED]:
-        refined += _refine(candidate, x, y, rng, known)
-    return max(refined, key=lambda one: matched_similarity(one, held_x, held_y))
-
-
-def _refine(rotation, x, y, rng, known) -> list[np.ndarray]:
-    rotation = soft_steps(rotation, x, y, rng, rounds=8, known=known)
-    grown = refinement.growing_steps(rotation, x, y, rng, known=known)
-    return [rotation, grown, refinement.neighbour_steps(grown, x, y, rng, known=known)]
-
-
-def _join(sides: tuple[Side, Side], found, power: float, pairs: np.ndarray, seed: int) -> np.ndarray:
-    """Refine what both halves agree on, on all rows, sharpened less and less and at last not at all."""
-    rng = np.random.default_rng([seed, 34])
-    together = polar(found[0] + found[1])
-    for at in dict.fromkeys((power, power / 2, 0.0)):
-        x, y = (side.at(at) for side in sides)
-        known = _known_cross([x, y], pairs)
-        (x, held_x), (y, held_y) = _hold_out(x, rng), _hold_out(y, rng)
-        choices = [together, *_refine(together, x, y, rng, known)]
-        together = max(choices, key=lambda one: matched_similarity(one, held_x, held_y))
-    return together
-
-
-def _hold_out(rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    held = min(HELD, len(rows) // 4)
-    rows = draw(rng, rows, len(rows))
-    return rows[held:], rows[:held]
+    return outcome((), rotation, evidence, tuple(met))
 
 
 def _powers(powers: Sequence[float] | None, sides: tuple[Side, Side]) -> tuple[float, ...]:
@@ -290,8 +231,8 @@ def _known_items(known_pairs, views, counts) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _known_cross(rows: Sequence[np.ndarray], pairs: np.ndarray) -> np.ndarray | None:
-    return rows[0][pairs[:, 0]].T @ rows[1][pairs[:, 1]] if len(pairs) else None
+def _known_cross(x: np.ndarray, y: np.ndarray, pairs: np.ndarray) -> np.ndarray | None:
+    return x[pairs[:, 0]].T @ y[pairs[:, 1]] if len(pairs) else None
 
 
 def _silent(_: str) -> None:
