@@ -27,7 +27,7 @@ def clusters(n: int, *, shared: bool = True) -> tuple[Embeddings, Embeddings]:
 
 @pytest.fixture(scope="module")
 def found():
-    return fit_unpaired(*clusters(1200), held=200)
+    return fit_unpaired(*clusters(1800), held=200)
 
 
 def test_clusters_are_joined_and_judged_on_scenes_held_out(found):
@@ -36,8 +36,8 @@ def test_clusters_are_joined_and_judged_on_scenes_held_out(found):
     assert found.judged.plain.foscttm < 0.02
     assert found.judged.plain.x_to_y.recall[1].value > 0.5
     assert "200 are held out" in found.notes[0]
-    x, _ = clusters(1200)
-    assert found.rotation.was_fitted_on(x.ids).sum() == 1000
+    x, _ = clusters(1800)
+    assert found.rotation.was_fitted_on(x.ids).sum() == 1600
 
 
 def test_no_pair_is_among_what_is_searched(monkeypatch):
@@ -74,7 +74,7 @@ def test_files_without_a_common_scene_are_used_whole(monkeypatch):
 
 
 def test_the_command_prints_the_verdict_and_writes_a_file_only_where_found(run_cli, tmp_path, found):
-    x, y = clusters(1200)
+    x, y = clusters(1800)
     save_embeddings(tmp_path / "x.safetensors", x)
     save_embeddings(tmp_path / "y.safetensors", y)
     noise = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
