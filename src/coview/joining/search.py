@@ -98,12 +98,16 @@ def search(
 def join(
     found: tuple[np.ndarray, np.ndarray], at: Mapping[float, Cloud], rng: np.random.Generator
 ) -> np.ndarray:
-    """Refine what two searches agree on, from the strongest sharpening to the weakest."""
-    together = polar(found[0] + found[1])
+    """Refine on all rows what two searches agree on, from the strongest sharpening to the weakest.
+
+    One of the two may have stopped in a worse place near by: their mean and each of them compete.
+    """
+    candidates = [polar(found[0] + found[1]), *found]
     for power in sorted(at, reverse=True):
-        softened = at[power].soften(together, rng, 8)
-        together = max((together, at[power].refine(softened, rng)), key=at[power].score)
-    return together
+        cloud = at[power]
+        candidates += [cloud.soften(one, rng, 8) for one in candidates]
+        candidates = [cloud.refine(max(candidates, key=cloud.score), rng)]
+    return candidates[0]
 
 
 def split(count: int, seed: int, side: int) -> list[np.ndarray]:
