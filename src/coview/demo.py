@@ -43,7 +43,7 @@ FULL = DemoSize(
     probes=6,
     captions=True,
 )
-QUICK = DemoSize(scenes=3_000, text_steps=80, text_batch=32, image_steps=50, image_weight=0.1, probes=3)
+QUICK = DemoSize(scenes=3_000, text_steps=75, text_batch=32, image_steps=50, image_weight=0.1, probes=2)
 
 
 def run_demo(

@@ -36,13 +36,13 @@ def no_probe(task: Task, done: int) -> dict:
 @contextmanager
 def reproducible() -> Generator[None]:
     """Within it, PyTorch gives the same result every time, and numbers too small to matter are zero."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which loads a compiler: 2 s
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)
         torch.set_flush_denormal(False)
 
 
