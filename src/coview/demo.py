@@ -36,11 +36,11 @@ class DemoSize:
 
 FULL = DemoSize(
     scenes=10_000,
-    text_steps=300,
+    text_steps=250,
     text_batch=64,
     image_steps=400,
     image_weight=0.05,
-    probes=6,
+    probes=5,
     captions=True,
 )
 QUICK = DemoSize(scenes=3_000, text_steps=75, text_batch=32, image_steps=50, image_weight=0.1, probes=2)

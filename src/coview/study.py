@@ -101,7 +101,9 @@ def run_study(
         initializer=torch.set_num_threads,
         initargs=(max(1, cores // jobs),),
     ) as pool:
-        longest_first = sorted(runs.items(), key=lambda item: item[0][0] != "next-token")  # no core idles at the end
+        longest_first = sorted(
+            runs.items(), key=lambda item: item[0][0] != "next-token"
+        )  # no core idles at the end
         waiting = {
             pool.submit(run_arm, study, replace(study.arms[arm], seed=seed), run, device): (arm, seed)
             for (arm, seed), run in longest_first

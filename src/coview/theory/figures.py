@@ -58,7 +58,7 @@ def predicted_spectra(folder: Path, prediction: ViewPrediction) -> list[str]:
         axes.text(prediction.dim + 0.8, 0.97, f"cut at d = {prediction.dim}", fontsize=11)
         axes.set(xlabel="direction, by its eigenvalue", ylabel="scene-explained fraction, held out")
         axes.set_ylim(-0.05, 1.03)
-        axes.legend(loc="lower left", ncols=3)
+        axes.legend(loc="upper right", bbox_to_anchor=(1, 0.93))
         return figure
 
     rows = (
@@ -182,7 +182,9 @@ def spectra(folder: Path, *, dim: int = 6, shown: int = 14) -> list[str]:
             axes.text(dim + 0.7, 0.86, f"cut at d = {dim}; gap shaded", fontsize=11)
             axes.set_title(f"{arm} views", loc="left", fontsize=13)
             axes.set(ylabel="eigenvalue", ylim=(0, 0.98))
-        panels[1].legend(loc="lower left", ncols=3, columnspacing=1, handletextpad=0.2)
+        panels[1].legend(
+            loc="upper right", bbox_to_anchor=(1, 0.88), ncols=3, columnspacing=1, handletextpad=0.2
+        )
         panels[1].set_xlabel("direction")
         return figure
 

@@ -37,7 +37,7 @@ def no_probe(task: Task, done: int) -> dict:
 def reproducible() -> Generator[None]:
     """Within it, PyTorch gives the same result every time, and numbers too small to matter are zero."""
     before = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which loads a compiler: 2 s
+    torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms loads a compiler
     torch.set_flush_denormal(True)
     try:
         yield

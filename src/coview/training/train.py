@@ -15,7 +15,7 @@ from coview.data.tokens import TokenStore, build_store, load_tokenizer
 from coview.encoders.encoder import pick_device
 from coview.encoders.image import save_image_encoder
 from coview.encoders.trained import save_text_encoder
-from coview.errors import UsageError
+from coview.errors import ResourceError, UsageError
 from coview.runs import manifest, read_json, write_json
 from coview.training.image_task import ImageStore, ImageTask
 from coview.training.loop import Probe, Report, no_probe, silent, train
@@ -142,7 +142,11 @@ def run_task(task: Task, config: RunConfig, out: Path, resume: str, report: Repo
     check_unchanged(out, config)
     started = time.perf_counter()
     write_json(out / "config.json", config.as_json())
-    train(task, config, out, resume=resume, report=report, probe=probe)
+    try:
+        train(task, config, out, resume=resume, report=report, probe=probe)
+    except ResourceError as error:
+        hint = f"Free some space, then resume with: {resume}"
+        raise ResourceError(error.message, where=error.where, hint=hint) from error
     return time.perf_counter() - started
 
 
