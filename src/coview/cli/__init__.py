@@ -69,7 +69,7 @@ def run(argv: list[str]) -> None:
 
     from coview.cli.options import options_from_file, usage_error
 
-    app = build_app()
+    app = build_app(called=argv[0] if argv else "")
     app.config = options_from_file(argv)
     try:
         app(argv, result_action="return_value", exit_on_error=False, print_error=False)
@@ -77,8 +77,11 @@ def run(argv: list[str]) -> None:
         raise usage_error(error) from error
 
 
-def build_app():
-    """The cyclopts application, its commands named by import string so that ``--help`` imports none."""
+def build_app(called: str = ""):
+    """The cyclopts application, its commands named by import string so that ``--help`` imports none.
+
+    The help of the command that is called is its own docstring, which a line given here would hide.
+    """
     from cyclopts import App
 
     from coview import __version__
@@ -86,7 +89,8 @@ def build_app():
     app = App(name="coview", version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     app.help = "Encoders of one scene seen through many views, and an honest measure of how they line up."
     for name, help_line in COMMANDS.items():
-        app.command(f"coview.cli.{name}:{name}", name=name, help=help_line)
+        shown = None if name == called else help_line
+        app.command(f"coview.cli.{name}:{name}", name=name, help=shown)
     return app
 
 
