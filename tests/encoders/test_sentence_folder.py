@@ -12,6 +12,7 @@ from coview.encoders.sentence_folder import LinearRead, export_text_encoder, fol
 from coview.encoders.text import TextEncoder, TextEncoderConfig
 from coview.encoders.trained import TrainedTextEncoder
 from coview.errors import InputError, UsageError
+from coview.joining.apply import apply_rotation
 from coview.joining.procrustes import fit_rotation
 
 transformers = pytest.importorskip("transformers")
@@ -89,12 +90,30 @@ def test_an_encoder_in_another_space_needs_no_bias(tmp_path, layer, method):
     np.testing.assert_allclose(read_by_transformers(tmp_path / "out", TEXTS), expected, atol=1e-5)
 
 
-def test_an_encoder_that_is_the_target_of_a_map(tmp_path):
+@pytest.mark.parametrize("named", [True, False])
+def test_an_encoder_that_is_the_target_of_a_map(tmp_path, named):
     encoder = encoder_of()
     rotation = rotation_of(encoder, side="y")
-    export_text_encoder(encoder, tmp_path / "out", rotation)
+    if not named:  # widths tell which side the texts are
+        rotation.manifest["y"]["encoder"] = None
+    facts = export_text_encoder(encoder, tmp_path / "out", rotation)
+    assert (facts["side"], len(facts["notes"])) == ("y", 0 if named else 1)
     expected = rotation.target(encoder.encode(TEXTS))
     np.testing.assert_allclose(read_by_transformers(tmp_path / "out", TEXTS), expected, atol=1e-5)
+
+
+def test_texts_are_compared_with_images_that_a_map_leads_to_them(tmp_path):
+    """The README's map leads from images to texts: what it writes of images, exported texts find."""
+    encoder = encoder_of()
+    rows = encoder.encode(MANY)
+    images = (rows @ np.random.default_rng(0).normal(size=(6, 9)) + 3).astype(np.float32)
+    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "layers": ["head"]}
+    rotation = fit_rotation(images, rows, method="ridge", made_by=({}, made))
+    np.save(tmp_path / "images.npy", images)
+    apply_rotation(rotation, tmp_path / "images.npy", tmp_path / "mapped.npy")
+    export_text_encoder(encoder, tmp_path / "out", rotation)
+    cosines = read_by_transformers(tmp_path / "out", MANY) @ np.load(tmp_path / "mapped.npy").T
+    assert (cosines.argmax(axis=1) == np.arange(len(MANY))).mean() > 0.8
 
 
 def test_a_constant_out_of_reach_keeps_a_bias(tmp_path):
@@ -117,7 +136,7 @@ def test_a_rotation_of_another_run_is_refused_and_an_unknown_one_noted(tmp_path)
     rows = encoder.encode(MANY)
     unnamed = fit_rotation(rows, rows)
     assert "not verified" in export_text_encoder(encoder, tmp_path / "out", unnamed)["notes"][0]
-    with pytest.raises(InputError, match="maps rows of 6 numbers, the run gives 7"):
+    with pytest.raises(InputError, match="joins rows of 6 and 6 numbers, the run gives 7"):
         export_text_encoder(other, tmp_path / "other", unnamed)
     with pytest.raises(UsageError, match="exists already"):
         export_text_encoder(encoder, tmp_path / "out")

@@ -18,8 +18,10 @@ def export(
 ) -> None:
     """Write a trained text encoder as a folder that stock sentence-transformers loads, safetensors only.
 
-    With --in-space-of its embeddings are unit vectors of the space a rotation leads to, so that texts can be
-    compared with images there. Prepare rows of that space by `coview rotate apply R Y --side y`.
+    With --in-space-of its embeddings are unit vectors of the space a rotation R leads to, so that texts can
+    be compared with images there. The run may be on either side of R. Where R maps texts to images, prepare
+    images by `coview rotate apply R IMAGES --side y`; where it maps images to texts, by
+    `coview rotate apply R IMAGES`.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ def export(
     out
         The folder to write; it must not exist.
     in_space_of
-        A rotation that `coview rotate fit` wrote, fitted on rows of this run.
+        A rotation that `coview rotate fit` wrote, fitted on rows of this run as A or as B.
     json
         Print one JSON document.
     """
@@ -40,5 +42,11 @@ def export(
     facts = export_text_encoder(load_text_encoder(run.removeprefix("run:")), out, rotation)
     what = f"{facts['model']} read at {facts['layer']}, {facts['width']:,} numbers a text"
     linear = "its linear map has a bias" if facts["bias"] else "its linear map has no bias"
-    lines = [f"{what}; {linear}", *(f"note: {note}" for note in facts["notes"]), facts["path"]]
+    lines = [f"{what}; {linear}", *(f"note: {note}" for note in facts["notes"])]
+    if rotation is not None:
+        other = " --side y" if facts["side"] == "x" else ""
+        lines.append(
+            f"to be compared with rows of: coview rotate apply {in_space_of} OTHER{other} --out FILE"
+        )
+    lines.append(facts["path"])
     emit("export", facts, as_json=json, text="\n".join(lines))

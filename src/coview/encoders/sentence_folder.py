@@ -55,7 +55,8 @@ def export_text_encoder(
 
     Returns
     -------
-    dict with ``path``, ``layer``, ``width``, ``bias`` (whether the map keeps one), ``notes``
+    dict with ``path``, ``layer``, ``width``, ``bias`` (whether the map keeps one), ``side`` of the rotation
+    ("x", "y", or None without one), ``notes``
 
     Raises
     ------
@@ -85,6 +86,7 @@ def export_text_encoder(
         "layer": layer,
         "width": len(read.weight),
         "bias": shifted is None,
+        "side": side,
         "rotation": None if rotation is None else rotation.manifest.get("signature"),
         "notes": notes,
     }
@@ -110,18 +112,24 @@ def find_side(encoder: TrainedTextEncoder, rotation: Rotation) -> tuple[str, str
         known = rotation.manifest[side].get("encoder")
         if known and known.split("|")[0] == encoder.fingerprint:
             return side, known.split("|")[1], []
-    facts = rotation.manifest["x"]
-    if facts.get("encoder"):
-        made = [f"{rotation.manifest[side].get('model')}" for side in ("x", "y")]
+    joined = [rotation.manifest[side] for side in ("x", "y")]
+    if joined[0].get("encoder"):
+        made = [f"{facts.get('model')}" for facts in joined]
         raise InputError(
             f"the rotation joins {made[0]} with {made[1]}, not {encoder.name}.",
             where="--in-space-of",
             hint="Embed with this run and fit a rotation on those rows.",
         )
-    if facts["width"] != encoder.width:
-        what = f"the rotation maps rows of {facts['width']} numbers, the run gives {encoder.width}."
+    if joined[0]["width"] == encoder.width:
+        side, taken = "x", "to map this run's rows"
+    elif joined[1]["width"] == encoder.width and not joined[1].get("encoder"):
+        side, taken = "y", "to lead to this run's rows"
+    else:
+        widths = " and ".join(f"{facts['width']}" for facts in joined)
+        what = f"the rotation joins rows of {widths} numbers, the run gives {encoder.width}."
         raise InputError(what, where="--in-space-of")
-    return "x", encoder.last, ["the rotation does not say which encoder it was fitted on: not verified"]
+    note = f"the rotation does not say which encoder it was fitted on: it is taken {taken}, not verified"
+    return side, encoder.last, [note]
 
 
 def linear_read(
