@@ -118,7 +118,7 @@ def _by_order(sides, names, without, excluded) -> Pairs:
 
 
 def _by_scene(sides, names, kept, captions) -> Pairs:
-    rows_of = [_rows_of_scenes(side, rows) for side, rows in zip(sides, kept, strict=True)]
+    rows_of = [_rows_ofscenes_of(side, rows) for side, rows in zip(sides, kept, strict=True)]
     for name, rows in zip(names, rows_of, strict=True):
         if rows.keys() != rows_of[0].keys():
             only_first, only_other = sorted(rows_of[0].keys() - rows), sorted(rows.keys() - rows_of[0])
@@ -149,13 +149,13 @@ def _ids(side: Embeddings) -> tuple[str, ...]:
     return side.ids if side.ids is not None else ()
 
 
-def _scenes(side: Embeddings) -> tuple[str, ...]:
+def scenes_of(side: Embeddings) -> tuple[str, ...]:
     """A row without a scene is a scene of its own."""
     return side.scenes if side.scenes is not None else _ids(side)
 
 
 def _kept(side: Embeddings, excluded: frozenset[str]) -> np.ndarray:
-    named = zip(_ids(side), _scenes(side), strict=True)
+    named = zip(_ids(side), scenes_of(side), strict=True)
     rows = [row for row, words in enumerate(named) if excluded.isdisjoint(words)]
     if not rows:
         raise InputError("nothing is left after leaving ids out.")
@@ -176,10 +176,10 @@ def _groups(sides, orders) -> np.ndarray | None:
     return None
 
 
-def _rows_of_scenes(side: Embeddings, kept: np.ndarray) -> dict[str, list[int]]:
+def _rows_ofscenes_of(side: Embeddings, kept: np.ndarray) -> dict[str, list[int]]:
     scenes: dict[str, list[int]] = {}
     for row in kept:
-        scenes.setdefault(_scenes(side)[row], []).append(int(row))
+        scenes.setdefault(scenes_of(side)[row], []).append(int(row))
     return scenes
 
 

@@ -99,6 +99,47 @@ def test_the_curve(run_cli, spaces, tmp_path):
     assert len((tmp_path / "c.csv").read_text().splitlines()) == 1 + 3 * 2 * 2 * 2
 
 
+def test_the_curve_leaves_out_sizes_that_are_too_small(run_cli, spaces):
+    arguments = ("rotate", "curve", *spaces, "--seeds", "1", "--quiet", "--method", "whitened")
+    result = result_of(run_cli(*arguments, "--json"))
+    assert [point["pairs"] for point in result["points"]] == [100, 240]
+    left_out = "sizes left out: 30; whitened between spaces of width 16 and 16 needs 32"
+    assert left_out in result["notes"]
+    assert f"note: {left_out}" in run_cli(*arguments)[1]
+    code, _, err = run_cli(*arguments, "--holdout", "275")
+    assert (code, "25 pairs are too few for whitened" in err) == (3, True)
+    assert run_cli(*arguments, "--sizes", "1")[0] == 2
+
+
+def test_help_says_what_a_method_needs_and_what_no_answer_exits_with(run_cli):
+    words = " ".join(run_cli("rotate", "fit", "--help")[1].replace("│", " ").split())
+    assert "needs as many pairs as the widths of A and B together" in words
+    assert "The latter is an answer too: no file is written and the exit code is 0" in words
+
+
+def test_a_map_at_chance_is_said_to_be(run_cli, spaces, tmp_path):
+    noise = np.random.default_rng(2).normal(size=(300, 16))
+    other, r = _lone(tmp_path, noise, tuple(f"p{i}" for i in range(300))), tmp_path / "r.safetensors"
+    fitted = result_of(run_cli("rotate", "fit", spaces[0], other, "--out", r, "--json"))
+    judged = result_of(run_cli("rotate", "eval", r, spaces[0], other, "--json"))
+    for notes in (fitted["notes"], judged["notes"]):
+        assert any("60 scenes the map is not measurably better than chance" in note for note in notes)
+    assert "note: judged on 60 scenes" in run_cli("rotate", "fit", spaces[0], other, "--out", r)[1]
+
+
+def test_rows_of_unknown_origin_are_said_to_be(run_cli, spaces, tmp_path):
+    a, b = spaces
+    r, known = tmp_path / "r.safetensors", load_embeddings(spaces[0])
+    assert "chance" not in " ".join(result_of(run_cli("rotate", "fit", a, b, "--out", r, "--json"))["notes"])
+    rows = _lone(tmp_path, known.matrix, known.ids)
+    unsaid = f"{rows} does not say which encoder made the rows: only width and mean of {rows} were checked"
+    code, out, err = run_cli("rotate", "apply", r, rows, "--out", tmp_path / "m.npy", "--json")
+    assert (code, f"note: {unsaid}" in err) == (0, True)
+    assert json.loads(out)["result"]["notes"] == [unsaid]
+    assert unsaid in result_of(run_cli("rotate", "eval", r, rows, b, "--json"))["notes"]
+    assert result_of(run_cli("rotate", "apply", r, a, "--out", tmp_path / "m.npy", "--json"))["notes"] == []
+
+
 def _lone(tmp_path, matrix, ids=None, manifest=None):
     file = tmp_path / "other.safetensors"
     save_embeddings(file, Embeddings(matrix.astype(np.float32), ids, None, manifest or {}))
@@ -141,6 +182,8 @@ def test_errors_say_what_to_do(run_cli, spaces, tmp_path):
     assert (code, "made by B (bb), the rotation was fitted on A (aa)" in err) == (3, True)
     code, err = failing("eval", out, b, a)
     assert (code, "made by B" in err) == (3, True)
+    code, err = failing("eval", tmp_path / "nothing", a, b)
+    assert (code, "nothing: there is no such file. coview rotate fit A B --out FILE" in err) == (3, True)
     code, err = failing("apply", a, b, "--out", tmp_path / "m.npy")
     assert (code, "holds no rotation" in err) == (3, True)
     code, err = failing("apply", out, tmp_path / "none.npy", "--out", tmp_path / "m.npy")
@@ -148,7 +191,9 @@ def test_errors_say_what_to_do(run_cli, spaces, tmp_path):
     assert not (tmp_path / "m.npy").exists()
 
 
-def test_export_of_a_run(run_cli, tmp_path):
+@pytest.fixture
+def text_run(tmp_path):
+    """The run folder of a small text encoder that was never trained."""
     import torch
 
     from coview.data.tokens import train_tokenizer
@@ -161,11 +206,36 @@ def test_export_of_a_run(run_cli, tmp_path):
         vocabulary=tokenizer.get_vocab_size(), layers=1, width=16, heads=2, max_length=10, output=5
     )
     save_text_encoder(tmp_path / "run", TextEncoder(config), tokenizer, {"views": "good"})
+    return tmp_path / "run"
+
+
+def test_export_of_a_run(run_cli, text_run, tmp_path):
     out = tmp_path / "folder"
-    result = result_of(run_cli("export", f"run:{tmp_path / 'run'}", "--out", out, "--json"))
+    result = result_of(run_cli("export", f"run:{text_run}", "--out", out, "--json"))
     assert (result["width"], result["bias"], result["path"]) == (5, True, str(out))
     assert (out / "modules.json").is_file()
-    code, _, err = run_cli("export", tmp_path / "run", "--out", out)
+    code, _, err = run_cli("export", text_run, "--out", out)
     assert (code, "exists already" in err) == (2, True)
     assert run_cli("export", tmp_path / "nothing", "--out", tmp_path / "no")[0] == 3
     assert not (tmp_path / "no").exists()
+
+
+def test_export_says_which_rows_texts_are_compared_with(run_cli, text_run, tmp_path):
+    from coview.encoders.trained import load_text_encoder
+
+    encoder, texts = load_text_encoder(text_run), [f"a {'ball ' * n} cube" for n in range(30)]
+    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "layers": [encoder.last]}
+    embedded, r = (tmp_path / f"{name}.safetensors" for name in ("texts", "r"))
+    save_embeddings(embedded, Embeddings(encoder.encode(texts), manifest=made))
+    images = tmp_path / "images.npy"
+    np.save(images, np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32))
+    for sides, other, side in (
+        ((images, embedded), "OTHER", "y"),
+        ((embedded, images), "OTHER --side y", "x"),
+    ):
+        result_of(run_cli("rotate", "fit", *sides, "--method", "procrustes", "--out", r, "--json"))
+        out = run_cli("export", text_run, "--in-space-of", r, "--out", tmp_path / side)[1]
+        assert f"compared with rows of: coview rotate apply {r} {other} --out FILE" in out
+        assert json.loads((tmp_path / side / "coview.json").read_text())["side"] == side
+    words = " ".join(run_cli("export", "--help")[1].split())
+    assert "where it maps images to texts, by `coview rotate apply R IMAGES`" in words

@@ -1,5 +1,7 @@
 """More pairs join better; held-out scenes are never fitted on."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,14 @@ from coview.embeddings import Embeddings
 from coview.errors import InputError, UsageError
 from coview.joining.curve import Fitting, evaluate, fit, learning_curve, unseen
 from coview.joining.paired import hold_out, pair_up
-from coview.joining.wording import curve_csv, curve_document, curve_words, evaluation_words, rank_notes
+from coview.joining.wording import (
+    chance_notes,
+    curve_csv,
+    curve_document,
+    curve_words,
+    evaluation_words,
+    rank_notes,
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +33,8 @@ def pairs():
 
 
 def test_the_curve_rises_from_chance_to_a_join(pairs):
-    points = learning_curve(pairs, sizes=(5, 50, 10_000), seeds=(0, 1), held=100)
+    points, notes = learning_curve(pairs, sizes=(5, 50, 10_000), seeds=(0, 1), held=100)
+    assert notes == ()
     assert [point.pairs for point in points] == [5, 50, 500]
     first, last = points[0].as_json(), points[-1].as_json()
     for kind in ("plain", "csls"):
@@ -35,7 +45,8 @@ def test_the_curve_rises_from_chance_to_a_join(pairs):
     assert (read.scenes, read.x_to_y.queries, read.y_to_x.queries) == (100, 100, 200)
     document = curve_document(points, ("a note",))
     assert document["chance"]["x_to_y"]["recall_1"] == pytest.approx(0.01)
-    assert "100 held-out scenes" in curve_words(points)
+    assert "100 held-out scenes" in curve_words(points, ())
+    assert "note: a note" in curve_words(points, ("a note",))
     table = curve_csv(points).splitlines()
     assert len(table) == 1 + 3 * 2 * 2 * 2
     assert table[0].count(",") == table[1].count(",")
@@ -46,7 +57,7 @@ def test_a_test_of_its_own_is_never_fitted_on(pairs):
     rows = np.sort(pairs.rows_x[held, 0])
     names = tuple(pairs.x.ids[row] for row in rows)
     test = pair_up(Embeddings(pairs.x.matrix[rows], names, names), pairs.y)
-    points = learning_curve(pairs, sizes=(), seeds=(0,), test=test)
+    points, _ = learning_curve(pairs, sizes=(), seeds=(0,), test=test)
     assert points[0].pairs == 500
     assert points[0].evaluations[0].plain.scenes == 100
     with pytest.raises(InputError, match="every scene to fit on is a test scene"):
@@ -79,12 +90,44 @@ def test_files_without_ids_are_told_apart_by_places():
     assert "by their places" in notes[0]
     longer = pair_up(Embeddings(np.tile(x, (2, 1))), Embeddings(np.tile(x, (2, 1))))
     assert len(unseen(rotation, longer)[0]) == 120
-    judged = learning_curve(
-        both, sizes=(0, 10), seeds=(0,), test=both
-    )  # nothing says these are the same rows
+    # Nothing says that these are the same rows.
+    judged, _ = learning_curve(both, sizes=(0, 10), seeds=(0,), test=both)
     assert [point.pairs for point in judged] == [10, 60]
 
 
 def test_a_size_that_cannot_be_fitted_is_refused(pairs):
     with pytest.raises(UsageError, match="cannot be fitted on 1 pairs"):
         learning_curve(pairs, sizes=(1,), seeds=(0,))
+    with pytest.raises(UsageError, match="needs a seed"):
+        learning_curve(pairs, seeds=())
+
+
+def test_sizes_below_what_a_method_needs_are_left_out_and_named(pairs):
+    sizes = (4, 9, 30, 48, 100)
+    points, notes = learning_curve(pairs, sizes=sizes, seeds=(0,), fitting=Fitting("whitened"))
+    assert [point.pairs for point in points] == [48, 100, 480]
+    assert notes == ("sizes left out: 4, 9, 30; whitened between spaces of width 24 and 24 needs 48",)
+    points, notes = learning_curve(pairs, sizes=sizes, seeds=(0,), fitting=Fitting("ridge"))
+    assert [point.pairs for point in points] == [30, 48, 100, 480]
+    # Both captions of a scene are pairs of their own, so that half as many scenes do.
+    points, notes = learning_curve(
+        pairs, sizes=sizes, seeds=(0,), fitting=Fitting("whitened", captions="each")
+    )
+    assert [point.pairs for point in points] == [30, 48, 100, 480]
+    few = pair_up(*(Embeddings(side.matrix[:30]) for side in (pairs.x, pairs.y)))
+    with pytest.raises(InputError, match="24 pairs are too few for whitened"):
+        learning_curve(few, sizes=sizes, seeds=(0,), fitting=Fitting("whitened"))
+
+
+def test_a_map_at_chance_is_said_to_be(pairs):
+    order, held = hold_out(pairs, 100, seed=0)
+    joined = fit(pairs, np.sort(order), Fitting())
+    assert chance_notes(evaluate(joined, pairs, held)) == []
+    # Each axis is led to the next: no direction is mapped to itself, nor against itself.
+    astray = dataclasses.replace(joined, matrix=np.roll(joined.matrix, 1, axis=1))
+    (note,) = chance_notes(evaluate(astray, pairs, held))
+    assert "judged on 100 scenes the map is not measurably better than chance" in note
+    opposed = dataclasses.replace(joined, matrix=-joined.matrix)  # partners are the farthest: above .5
+    read = evaluate(opposed, pairs, held)
+    assert read.plain.x_to_y.foscttm.low > 0.9
+    assert chance_notes(read)

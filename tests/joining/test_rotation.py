@@ -82,7 +82,12 @@ def test_the_wrong_space_is_recognised_by_width_encoder_or_mean(fitted):
     assert "made by run:a" in refuse(rotation, "x", x, other_layer)
     for rows, side, manifest in ((x, "x", MADE_BY[0]), (x[:5], "x", {}), (y, "y", MADE_BY[1]), (y, "y", {})):
         mean = rotation.mean_x if side == "x" else rotation.mean_y
-        require_space(rotation.manifest[side], mean, Embeddings(rows, manifest=manifest), "file")
+        notes = require_space(rotation.manifest[side], mean, Embeddings(rows, manifest=manifest), "file")
+        unsaid = "file does not say which encoder made the rows: only width and mean of file were checked"
+        assert notes == (() if manifest else (unsaid,))
+    unnamed = {**rotation.manifest["x"], "encoder": None}
+    (note,) = require_space(unnamed, rotation.mean_x, Embeddings(x, manifest=MADE_BY[0]), "file")
+    assert note.startswith("the rotation does not say which encoder")
 
 
 def test_rows_picked_from_a_file_are_of_the_encoder_that_made_the_file():
@@ -98,7 +103,7 @@ def test_a_file_that_is_no_rotation_or_was_changed_is_refused(tmp_path, fitted):
     save_embeddings(tmp_path / "rows.safetensors", Embeddings(fitted[1]))
     with pytest.raises(InputError, match="holds no rotation"):
         load_rotation(tmp_path / "rows.safetensors")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match=r"no such file\. coview rotate fit A B --out FILE writes one"):
         load_rotation(tmp_path / "none.safetensors")
     rotation = fitted[0]
     other = {**rotation.manifest, "x": rotation.manifest["y"]}

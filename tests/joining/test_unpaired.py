@@ -110,7 +110,8 @@ def test_the_command_prints_the_verdict_and_writes_a_file_only_where_found(run_c
     assert code == 0
     assert "because" in out
     assert "no file was written" in out
-    assert run_cli(*arguments, "--min-recall", "0.1")[0] == 5
+    code, out, err = run_cli(*arguments, "--min-recall", "0.1")
+    assert (code, out, "no rotation was identified" in err, q.exists()) == (5, "", True, False)
 
 
 def test_known_pairs_are_for_a_search_without_pairs(run_cli, tmp_path):

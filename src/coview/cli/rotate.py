@@ -2,100 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from coview.cli import emit
 from coview.cli.progress import progress_of
-from coview.errors import CheckFailed, InputError, UsageError
-
-if TYPE_CHECKING:
-    from coview.joining.curve import Evaluation
-    from coview.joining.paired import PairedRows
+from coview.cli.rotate_fit import Captions, Flag, Method, fit, paired_rows
+from coview.errors import UsageError
 
 rotate = App(name="rotate", help="Join two spaces by one rotation, fitted with pairs or with none.")
-
-Flag = Annotated[bool, Parameter(negative="")]
-Method = Literal["procrustes", "whitened", "ridge"]
-Captions = Literal["mean", "first", "each"]
-
-
-@rotate.command
-def fit(
-    a: Path,
-    b: Path,
-    /,
-    *,
-    pairs: str = "all",
-    out: Path,
-    method: Method | None = None,
-    reweight: float = 0.5,
-    captions: Captions = "mean",
-    known: Path | None = None,
-    holdout: int | None = None,
-    min_recall: float | None = None,
-    seed: int = 0,
-    json: Flag = False,
-) -> None:
-    """Fit the map that brings rows of A into the space of B, and say how well it does on held-out scenes.
-
-    Without pairs the verdict is found or not identified; in the latter case no file is written.
-
-    Parameters
-    ----------
-    a
-        Rows to be moved: .safetensors, .npy, .npz or .parquet. Paired with B by id, or by scene.
-    b
-        Rows of the space they are moved into.
-    pairs
-        all but the held-out ones, a number of them, or none: then the map is found without any pair.
-    out
-        The .safetensors file to write: matrix, means, what it was fitted on.
-    method
-        procrustes (a rotation; the default where widths are equal), whitened (rotation of whitened spaces,
-        directions weighted by their correlation), ridge (any linear map, its penalty chosen on a tenth).
-    reweight
-        For whitened: 0 is a pure rotation, 1 least squares.
-    captions
-        Several rows a scene are fitted as their mean, the first, or each.
-    known
-        For --pairs none: a few pairs that are known after all, an id of A, a tab and an id of B on a line.
-    holdout
-        Scenes that are not fitted on; a fifth, at most 1,000, by default.
-    min_recall
-        Write no file and exit 5 unless held-out recall at 1, in the worse of both directions, reaches this.
-    seed
-        Draws held-out scenes and the order in which pairs are taken.
-    json
-        Print one JSON document.
-    """
-    if pairs == "none":
-        _fit_unpaired(a, b, out, holdout, min_recall, known, seed, json)
-        return
-    if known is not None:
-        raise UsageError("known pairs help a search without pairs: --pairs none.", where="--known")
-    from coview.joining import curve, wording
-    from coview.joining.rotation import save_rotation
-
-    both = _paired(a, b)
-    order, held = curve.hold_out(both, holdout, seed)
-    chosen = order[: _count(pairs, len(order))]
-    fitting = curve.Fitting(method, reweight, captions)
-    rotation = curve.fit(both, _sorted(chosen), fitting, seed)
-    judged = curve.evaluate(rotation, both, held, seed)
-    recall = _require_recall(judged, min_recall)
-    save_rotation(out, rotation)
-    notes = [*both.notes, *wording.rank_notes(rotation)]
-    result = {
-        "verdict": "fitted",
-        "score": recall,
-        "file": str(out),
-        **rotation.manifest,
-        "held_out": judged.as_json(),
-        "notes": notes,
-    }
-    emit("rotate.fit", result, as_json=json, text=wording.fit_words(rotation, judged, notes, str(out)))
+rotate.command(fit)
 
 
 @rotate.command
@@ -139,13 +56,14 @@ def apply(
         done = apply_rotation(
             load_rotation(rotation), x, out, side=side, into=into, progress=lambda rows: update(rows, "")
         )
-    result = {"path": str(done.path), "rows": done.rows, "width": done.width, "side": side, "into": into}
-    emit(
-        "rotate.apply",
-        result,
-        as_json=json,
-        text=f"{done.rows:,} rows of {done.width:,} numbers\n{done.path}",
-    )
+    for note in done.notes:
+        print(f"note: {note}", file=sys.stderr)
+    result = {
+        **{"path": str(done.path), "rows": done.rows, "width": done.width, "side": side, "into": into},
+        "notes": done.notes,
+    }
+    text = f"{done.rows:,} rows of {done.width:,} numbers\n{done.path}"
+    emit("rotate.apply", result, as_json=json, text=text)
 
 
 @rotate.command(name="eval")
@@ -177,12 +95,14 @@ def evaluate(
     from coview.joining.rotation import load_rotation
     from coview.joining.space import require_space
 
-    loaded, both = load_rotation(rotation), _paired(a, b)
-    require_space(loaded.manifest["x"], loaded.mean_x, both.x, str(a))
-    require_space(loaded.manifest["y"], loaded.mean_y, both.y, str(b))
-    items, notes = (np.arange(len(both)), ()) if include_fitted else curve.unseen(loaded, both)
+    loaded, both = load_rotation(rotation), paired_rows(a, b)
+    origin = (
+        *require_space(loaded.manifest["x"], loaded.mean_x, both.x, str(a)),
+        *require_space(loaded.manifest["y"], loaded.mean_y, both.y, str(b)),
+    )
+    items, left_out = (np.arange(len(both)), ()) if include_fitted else curve.unseen(loaded, both)
     judged = curve.evaluate(loaded, both, items, seed)
-    notes = [*both.notes, *notes]
+    notes = [*both.notes, *origin, *left_out, *wording.chance_notes(judged)]
     result = {**judged.as_json(), "rotation": loaded.manifest, "notes": notes}
     emit("rotate.eval", result, as_json=json, text=wording.evaluation_words(judged, notes))
 
@@ -213,7 +133,8 @@ def learning(
     b
         Rows of the space they are moved into.
     sizes
-        Numbers of pairs, smaller sets within larger ones; all pairs are always added.
+        Numbers of pairs, smaller sets within larger ones; all pairs are always added. Sizes below what the
+        method needs are left out.
     seeds
         Maps fitted for every size.
     method
@@ -236,11 +157,11 @@ def learning(
     from coview.joining import curve, wording
     from coview.runs import write_json, write_text
 
-    both, judged_on = _paired(a, b), _paired(*test) if test else None
+    both, judged_on = paired_rows(a, b), paired_rows(*test) if test else None
     numbers = _sizes(sizes)
     fitting = curve.Fitting(method, reweight, captions)
     with progress_of("maps", (len(numbers) + 1) * seeds, quiet=quiet) as update:
-        points = curve.learning_curve(
+        points, notes = curve.learning_curve(
             both,
             sizes=numbers,
             seeds=range(seeds),
@@ -249,89 +170,13 @@ def learning(
             test=judged_on,
             progress=lambda done: update(done, ""),
         )
-    result = wording.curve_document(points, (judged_on or both).notes)
+    notes = [*(judged_on or both).notes, *notes]
+    result = wording.curve_document(points, notes)
     if out and out.suffix == ".csv":
         write_text(out, wording.curve_csv(points))
     elif out:
         write_json(out, result)
-    emit("rotate.curve", result, as_json=json, text=wording.curve_words(points))
-
-
-def _fit_unpaired(
-    a: Path,
-    b: Path,
-    out: Path,
-    holdout: int | None,
-    min_recall: float | None,
-    known: Path | None,
-    seed: int,
-    json: bool,
-) -> None:
-    from coview.embeddings import load_embeddings
-    from coview.joining import wording
-    from coview.joining.rotation import save_rotation
-    from coview.joining.unpaired import fit_unpaired
-
-    found = fit_unpaired(
-        load_embeddings(a),
-        load_embeddings(b),
-        held=holdout,
-        known=_known_pairs(known) if known else (),
-        seed=seed,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
-    if min_recall is not None:
-        _require_recall(found.judged, min_recall)
-    if found.rotation is not None:
-        save_rotation(out, found.rotation)
-    elif out.exists():
-        print(f"note: {out} is what an earlier fit wrote.", file=sys.stderr)
-    result = {
-        **found.fit.as_json(),
-        "file": None if found.rotation is None else str(out),
-        "signature": None if found.rotation is None else found.rotation.manifest["signature"],
-        "held_out": found.judged and found.judged.as_json(),
-        "notes": list(found.notes),
-    }
-    emit("rotate.fit", result, as_json=json, text=wording.unpaired_words(found, str(out)))
-
-
-def _require_recall(judged: "Evaluation | None", least: float | None) -> float:
-    """Held-out recall at 1 in the worse direction; CheckFailed if it was asked to be higher."""
-    if judged is None:
-        raise CheckFailed(
-            "there is no held-out recall: no rotation was identified, or the files share no scene.",
-            where="--min-recall",
-        )
-    recall = min(judged.plain.x_to_y.recall[1].value, judged.plain.y_to_x.recall[1].value)
-    if least is not None and recall < least:
-        raise CheckFailed(
-            f"held-out recall at 1 is {recall:.3f} among {judged.plain.scenes:,} scenes, "
-            f"below {least:g}; no file was written.",
-            where="--min-recall",
-            hint="Give more pairs, or try --method whitened or ridge; see coview rotate curve A B.",
-        )
-    return recall
-
-
-def _known_pairs(source: Path) -> list[tuple[str, str]]:
-    from coview.cli.align import read_ids
-
-    pairs = []
-    for number, line in enumerate(read_ids(source), start=1):
-        first, tab, second = line.partition("\t")
-        if not tab:
-            what = "expected an id of A, a tab and an id of B."
-            raise InputError(what, where=f"{source} line {number}")
-        pairs.append((first, second))
-    return pairs
-
-
-def _paired(a: Path, b: Path) -> "PairedRows":
-    from coview.embeddings import load_embeddings
-    from coview.joining.paired import pair_up
-
-    return pair_up(load_embeddings(a), load_embeddings(b), (str(a), str(b)))
+    emit("rotate.curve", result, as_json=json, text=wording.curve_words(points, notes))
 
 
 def _sizes(words: str) -> list[int]:
@@ -340,22 +185,3 @@ def _sizes(words: str) -> list[int]:
     except ValueError:
         what = f"{words!r} is no list of numbers of pairs."
         raise UsageError(what, where="--sizes", hint="For example 30,100,300.") from None
-
-
-def _count(pairs: str, most: int) -> int:
-    """How many pairs ``--pairs`` asks for, of those there are."""
-    if pairs == "all":
-        return most
-    hint = f"all, none, or a number up to {most}."
-    if not pairs.isdecimal():
-        raise UsageError(f"{pairs!r} is no number of pairs.", where="--pairs", hint=hint)
-    if int(pairs) > most:
-        raise UsageError(f"there are {most:,} pairs besides the held-out ones.", where="--pairs", hint=hint)
-    return int(pairs)
-
-
-def _sorted(items):
-    """Items in the order of the file, which memory-mapped rows are read fastest in."""
-    import numpy as np
-
-    return np.sort(items)

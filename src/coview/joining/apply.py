@@ -22,11 +22,12 @@ TARGETS = ("centred", "raw")
 
 @dataclass(frozen=True)
 class Applied:
-    """What was written: the path and its shape."""
+    """What was written: the path and its shape, and what a reader should know of the rows."""
 
     path: Path
     rows: int
     width: int
+    notes: tuple[str, ...]
 
 
 def apply_rotation(
@@ -64,7 +65,7 @@ def apply_rotation(
         raise UsageError("the file cannot be written over itself.", where=f"--out {target}")
     rows = load_embeddings(source, check=False)
     mean = rotation.mean_x if side == "x" else rotation.mean_y
-    require_space(rotation.manifest[side], mean, rows, str(source))
+    notes = require_space(rotation.manifest[side], mean, rows, str(source))
     blocks = _blocks(rotation, rows, str(source), side, into, progress)
     shape = (len(rows.matrix), len(rotation.mean_y))
     with atomic_path(target) as temporary:
@@ -75,7 +76,7 @@ def apply_rotation(
             _write_embeddings(temporary, shape, blocks, rows, _facts(rotation, rows, side, into))
     if target.suffix == ".npy" and rows.ids is not None:
         write_text(target.with_suffix(".ids.txt"), "\n".join(rows.ids) + "\n")
-    return Applied(target, *shape)
+    return Applied(target, *shape, notes)
 
 
 def _blocks(

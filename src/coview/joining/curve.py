@@ -1,5 +1,6 @@
 """How well a map joins two spaces, on scenes it has not seen, and how that grows with the number of pairs."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import numpy as np
 from coview.alignment.signature import format_signature
 from coview.errors import InputError, UsageError
 from coview.joining.paired import PairedRows, hold_out
-from coview.joining.procrustes import fit_rotation
+from coview.joining.procrustes import choose_method, fit_rotation, least_pairs
 from coview.joining.read_out import HUB_NEIGHBOURS, TOP, ReadOut, read_out
 from coview.joining.rotation import Rotation
 from coview.runs import hash_bytes
@@ -132,7 +133,7 @@ def learning_curve(
     held: int | None = None,
     test: PairedRows | None = None,
     progress: Callable[[int], None] = lambda done: None,
-) -> list[Point]:
+) -> tuple[list[Point], tuple[str, ...]]:
     """Read-outs of maps fitted on growing numbers of pairs, and on all.
 
     A seed draws which scenes are held out and the order of the others; smaller sets lie in larger ones.
@@ -140,18 +141,28 @@ def learning_curve(
     Parameters
     ----------
     pairs : PairedRows to fit on
-    sizes : numbers of pairs; 0, which is chance, and more than there are are left out, all are added
+    sizes : numbers of items to fit on; 0, which is chance, more than there are, and fewer than the method
+        needs are left out, all are added
     seeds : one map for each
     fitting : Fitting
     held : int, scenes held out, see `hold_out`; of no use with `test`
     test : PairedRows to evaluate on instead of held-out items; scenes that are in it are never fitted on
     progress : called with the number of maps done
 
+    Returns
+    -------
+    points : list of Point
+    notes : tuple of str, which sizes were too small for the method
+
     Raises
     ------
     UsageError
-        A size below 2.
+        A size below 2, or no seed.
+    InputError
+        All pairs are too few for the method.
     """
+    if not seeds:
+        raise UsageError("a curve needs a seed.", where="--seeds")
     fitting = fitting or Fitting()
     plans = []
     for seed in seeds:
@@ -164,6 +175,7 @@ def learning_curve(
     sizes = sorted({size for size in sizes if 0 < size < most} | {most})
     if sizes[0] < 2:
         raise UsageError(f"a map cannot be fitted on {sizes[0]} pairs.", where="--sizes")
+    sizes, notes = _large_enough(pairs, sizes, fitting)
     points, done = [], 0
     for size in sizes:
         found = []
@@ -172,7 +184,20 @@ def learning_curve(
             found.append(evaluate(rotation, test or pairs, held_items, seed))
             progress(done := done + 1)
         points.append(Point(size, tuple(found)))
-    return points
+    return points, notes
+
+
+def _large_enough(pairs: PairedRows, sizes: list[int], fitting: Fitting) -> tuple[list[int], tuple[str, ...]]:
+    """The sizes that the method can be fitted on, the last in any case, and a note that names the others."""
+    widths = pairs.x.matrix.shape[1], pairs.y.matrix.shape[1]
+    method = choose_method(fitting.method, *widths)
+    least = math.ceil(least_pairs(method, *widths) / pairs.pairs_an_item(fitting.captions))
+    small = [size for size in sizes[:-1] if size < least]
+    if not small:
+        return sizes, ()
+    named = ", ".join(f"{size:,}" for size in small)
+    needed = f"{method} between spaces of width {widths[0]:,} and {widths[1]:,} needs {least:,}"
+    return sizes[len(small) :], (f"sizes left out: {named}; {needed}",)
 
 
 def _outside(pairs: PairedRows, test: PairedRows, seed: int) -> np.ndarray:

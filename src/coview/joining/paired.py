@@ -8,10 +8,9 @@ import numpy as np
 from coview.alignment.recipes import Layer
 from coview.embeddings import Embeddings
 from coview.errors import InputError, UsageError
-from coview.pairing import Pairs, pair
+from coview.pairing import CAPTIONS, Pairs, pair, scenes_of
 from coview.runs import hash_bytes
 
-CAPTIONS = ("mean", "first", "each")
 LEAST_HELD = 2
 MOST_HELD = 1000
 
@@ -50,12 +49,16 @@ class PairedRows:
         """The number of each item's scene: N int, from 0."""
         return np.unique(np.array(self.scenes), return_inverse=True)[1]
 
+    def pairs_an_item(self, captions: str) -> int:
+        """How many pairs of rows an item gives a fit."""
+        return max(self.rows_x.shape[1], self.rows_y.shape[1]) if captions == "each" else 1
+
     def training_sides(self, items: np.ndarray, captions: str = "mean") -> tuple[Layer, Layer]:
         """Rows to fit a map on: for each item the mean of its rows, the first, or each of them."""
         if captions not in CAPTIONS:
             raise UsageError(f"unknown way to reduce captions {captions!r}.", hint=f"Known: {CAPTIONS}.")
         rows = self.rows_x[items], self.rows_y[items]
-        slots = max(side.shape[1] for side in rows) if captions == "each" else 1
+        slots = self.pairs_an_item(captions)
         sides = []
         for matrix, own in zip((self.x.matrix, self.y.matrix), rows, strict=True):
             if captions == "mean" and own.shape[1] > 1:
@@ -97,7 +100,7 @@ def pair_up(x: Embeddings, y: Embeddings, names: Sequence[str] = ("A", "B")) -> 
         scenes = tuple(f"row {row} of {len(pairs)}" for row in range(len(pairs)))
     else:
         labelled = x if x.scenes is not None else y
-        scenes = tuple(_scenes(labelled)[row] for row in (rows_x if labelled is x else rows_y)[:, 0])
+        scenes = tuple(scenes_of(labelled)[row] for row in (rows_x if labelled is x else rows_y)[:, 0])
     notes += [note.removesuffix("; captions: each") for note in pairs.notes]
     return PairedRows(x, y, rows_x, rows_y, pairs.ids, scenes, tuple(notes))
 
@@ -136,16 +139,12 @@ def _rows(pairs: Pairs, side: int) -> np.ndarray:
     return np.stack([every if rows.order is None else rows.order for rows in pairs.sides[side]], axis=1)
 
 
-def _scenes(side: Embeddings) -> tuple[str, ...]:
-    return side.scenes if side.scenes is not None else side.ids or ()
-
-
 def _without_partner(x: Embeddings, y: Embeddings, names: Sequence[str]) -> tuple[set[str], list[str]]:
     """Ids or scenes that one side lacks, and a note about them."""
     if x.ids is None or y.ids is None:
         return set(), []
     by_id = set(x.ids), set(y.ids)
-    words = by_id if by_id[0] & by_id[1] else (set(_scenes(x)), set(_scenes(y)))
+    words = by_id if by_id[0] & by_id[1] else (set(scenes_of(x)), set(scenes_of(y)))
     if not words[0] & words[1]:
         shown = [", ".join(map(repr, side.ids[:3])) for side in (x, y) if side.ids]
         raise InputError(

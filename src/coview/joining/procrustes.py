@@ -18,7 +18,7 @@ from coview.joining.space import describe_space, mean_and_spread
 METHODS = ("procrustes", "whitened", "ridge")
 STRENGTHS = tuple(10.0**power for power in np.arange(-4, 3.5, 0.5))
 FOLDS, FOLD_ROWS = 5, 2000
-LEAST_PAIRS = {"procrustes": 2, "whitened": 0, "ridge": 10}
+LEAST_PAIRS = {"procrustes": 2, "ridge": 10}  # whitened: see `least_pairs`
 
 
 @dataclass(frozen=True)
@@ -217,9 +217,14 @@ def choose_method(method: str | None, width_x: int, width_y: int) -> str:
     return method or "procrustes"
 
 
+def least_pairs(method: str, width_x: int, width_y: int) -> int:
+    """The number of pairs that a method needs: whitening needs as many as both spaces have directions."""
+    return width_x + width_y if method == "whitened" else LEAST_PAIRS[method]
+
+
 def require_pairs(method: str, pairs: int, width_x: int, width_y: int) -> None:
     """Raise InputError if a method cannot be fitted on so few pairs."""
-    least = width_x + width_y if method == "whitened" else LEAST_PAIRS[method]
+    least = least_pairs(method, width_x, width_y)
     if pairs < least:
         other = "" if method == "procrustes" else " Or use --method procrustes, which can do with fewer."
         raise InputError(

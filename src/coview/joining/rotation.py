@@ -20,6 +20,7 @@ from coview.tensor_file import open_tensors, write_tensors
 
 SCHEMA = "coview.rotation/1"
 DIGEST_BYTES = 8
+MAKE_ONE = "coview rotate fit A B --out FILE writes one."
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,12 @@ def load_rotation(source: str | Path) -> Rotation:
     InputError
         The file is missing, holds no rotation, or its means are not those its manifest speaks of.
     """
-    file = open_tensors(source)
     where = str(source)
+    if not Path(source).is_file():
+        raise InputError("there is no such file.", where=where, hint=MAKE_ONE)
+    file = open_tensors(source)
     if file.metadata.get("schema") != SCHEMA:
-        hint = "coview rotate fit A B --out R.safetensors writes one."
-        raise InputError("this file holds no rotation.", where=where, hint=hint)
+        raise InputError("this file holds no rotation.", where=where, hint=MAKE_ONE)
     try:
         manifest = json.loads(file.metadata["manifest"])
     except (KeyError, ValueError) as error:

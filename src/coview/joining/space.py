@@ -53,7 +53,7 @@ def encoder_of(manifest: dict) -> str | None:
     return "|".join([str(manifest["fingerprint"]), *map(str, layers)])
 
 
-def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -> None:
+def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -> tuple[str, ...]:
     """Raise InputError if rows are seen not to lie in the space that `facts` describe.
 
     Parameters
@@ -62,6 +62,11 @@ def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -
     mean : ndarray of shape (D,), the rotation's mean of that space
     rows : Embeddings; only the first few thousand rows are looked at
     where : str, the file they come from
+
+    Returns
+    -------
+    tuple of str
+        A note where nothing says that one encoder made these rows and those of the space.
     """
     hint = "Fit a rotation for this space: coview rotate fit A B --out R.safetensors."
     if rows.matrix.ndim != 2:
@@ -88,6 +93,12 @@ def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -
             "mean as rows should lie from theirs: this is another space, or another scale."
         )
         raise InputError(what, where=where, hint=hint)
+    if here and fitted:
+        return ()
+    silent = "the rotation" if here else where
+    return (
+        f"{silent} does not say which encoder made the rows: only width and mean of {where} were checked",
+    )
 
 
 def mean_and_spread(rows) -> tuple[np.ndarray, float]:

@@ -12,6 +12,7 @@ from coview.joining.blind import BlindFit, find_rotation
 from coview.joining.curve import Evaluation, evaluate
 from coview.joining.paired import hold_out, pair_up
 from coview.joining.rotation import Rotation, scene_digests
+from coview.pairing import scenes_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def fit_unpaired(
     if x.ids is None or y.ids is None:
         notes = ("rows have no ids, so that whether pairs are among them cannot be told",)
         return _fit(x, y, known, seed, progress, notes)
-    if not set(x.ids) & set(y.ids) and not set(_scenes(x)) & set(_scenes(y)):
+    if not set(x.ids) & set(y.ids) and not set(scenes_of(x)) & set(scenes_of(y)):
         return _fit(x, y, known, seed, progress, ())
     pairs = pair_up(x, y)
     order, held_items = hold_out(pairs, held, seed)
@@ -96,7 +97,7 @@ def _fit(x: Embeddings, y: Embeddings, known, seed, progress, notes) -> Unpaired
     )
     rotation = found.rotation
     if rotation is not None and x.ids is not None and y.ids is not None:
-        rotation = dataclasses.replace(rotation, fitted_on=scene_digests({*_scenes(x), *_scenes(y)}))
+        rotation = dataclasses.replace(rotation, fitted_on=scene_digests({*scenes_of(x), *scenes_of(y)}))
     return UnpairedFit(found, rotation, None, notes)
 
 
@@ -106,10 +107,6 @@ def _only(side: Embeddings, rows: np.ndarray) -> Embeddings:
         None if words is None else tuple(words[row] for row in rows) for words in (side.ids, side.scenes)
     )
     return Embeddings(side.matrix[rows], ids, scenes, side.manifest)
-
-
-def _scenes(side: Embeddings) -> tuple[str, ...]:
-    return side.scenes if side.scenes is not None else side.ids or ()
 
 
 def _places(x: Embeddings, y: Embeddings, known: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:

@@ -1,11 +1,14 @@
 """Maps and read-outs in words and tables."""
 
+from collections.abc import Sequence
+
 from coview.joining.curve import Evaluation, Point
 from coview.joining.read_out import TOP, Direction, Estimate, ReadOut
 from coview.joining.rotation import Rotation
 from coview.joining.unpaired import UnpairedFit
 
 WAYS = {"x_to_y": "A to B", "y_to_x": "B to A"}
+CHANCE = 0.5  # of FOSCTTM
 
 
 def rank_notes(rotation: Rotation) -> list[str]:
@@ -17,6 +20,18 @@ def rank_notes(rotation: Rotation) -> list[str]:
     return [f"{pairs:,} pairs determine {rank} of {narrow} directions; the others are mapped to zero"]
 
 
+def chance_notes(judged: Evaluation) -> list[str]:
+    """What to say where FOSCTTM, in the direction that does worse, cannot be told from chance."""
+    directions = (judged.plain.x_to_y.foscttm, judged.plain.y_to_x.foscttm)
+    worse = max(directions, key=lambda found: found.high)
+    if worse.high < CHANCE:
+        return []
+    return [
+        f"judged on {judged.plain.scenes:,} scenes the map is not measurably better than chance: "
+        f"FOSCTTM {_interval(worse)}, chance {CHANCE}"
+    ]
+
+
 def fit_words(rotation: Rotation, judged: Evaluation, notes: list[str], path: str) -> str:
     facts = rotation.manifest
     recipe = facts["recipe"]
@@ -25,7 +40,7 @@ def fit_words(rotation: Rotation, judged: Evaluation, notes: list[str], path: st
     return "\n".join([head, evaluation_words(judged, notes), facts["signature"], path])
 
 
-def unpaired_words(found: UnpairedFit, path: str) -> str:
+def unpaired_words(found: UnpairedFit, notes: list[str], path: str) -> str:
     fit = found.fit
     lines = [
         f"{fit.verdict}, with no pair" if not fit.known_pairs else f"{fit.verdict}, {fit.known_pairs} known"
@@ -42,11 +57,11 @@ def unpaired_words(found: UnpairedFit, path: str) -> str:
         for side, shape in zip("AB", fit.non_gaussianity, strict=True)
     ]
     if found.rotation is None:
-        return "\n".join([*lines, *(f"note: {note}" for note in found.notes), "no file was written"])
+        return "\n".join([*lines, *(f"note: {note}" for note in notes), "no file was written"])
     if found.judged:
-        lines.append(evaluation_words(found.judged, list(found.notes)))
+        lines.append(evaluation_words(found.judged, notes))
     else:
-        lines += [f"note: {note}" for note in found.notes]
+        lines += [f"note: {note}" for note in notes]
     return "\n".join([*lines, found.rotation.manifest["signature"], path])
 
 
@@ -71,7 +86,9 @@ def _row(name: str, way: str, found: Direction) -> str:
 def _chance_row(read: ReadOut, way: str, words: str) -> str:
     found = getattr(read, way)
     return (
-        f"{'chance':14}{words:8}" + "".join(f"{found.chance[k]:>22.4f}" for k in TOP) + f"{'':13}{0.5:>9.4f}"
+        f"{'chance':14}{words:8}"
+        + "".join(f"{found.chance[k]:>22.4f}" for k in TOP)
+        + f"{'':13}{CHANCE:>9.4f}"
     )
 
 
@@ -79,20 +96,20 @@ def _interval(one: Estimate) -> str:
     return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 
-def curve_document(points: list[Point], notes: tuple[str, ...]) -> dict:
+def curve_document(points: list[Point], notes: Sequence[str]) -> dict:
     """The curve as JSON, chance as the point with no pairs beside it."""
     read = points[0].evaluations[0].plain
     chance = {way: {f"recall_{k}": getattr(read, way).chance[k] for k in TOP} for way in WAYS}
     return {
         "scenes": read.scenes,
         "rows": [read.x_to_y.queries, read.y_to_x.queries],
-        "chance": {**chance, "foscttm": 0.5},
+        "chance": {**chance, "foscttm": CHANCE},
         "points": [point.as_json() for point in points],
         "notes": list(notes),
     }
 
 
-def curve_words(points: list[Point]) -> str:
+def curve_words(points: list[Point], notes: Sequence[str]) -> str:
     seeds = len(points[0].evaluations)
     head = f"{'pairs':>8}  {'':10}" + "".join(
         f"{f'{words} R@{k}':>15}" for words in WAYS.values() for k in TOP
@@ -112,9 +129,9 @@ def curve_words(points: list[Point]) -> str:
             )
     read = points[0].evaluations[0].plain
     chances = "".join(f"{getattr(read, way).chance[k]:>15.4f}" for way in WAYS for k in TOP)
-    lines.append(f"{'':8}  {'chance':10}{chances}{0.5:>9.4f}")
+    lines.append(f"{'':8}  {'chance':10}{chances}{CHANCE:>9.4f}")
     lines.append(f"{read.scenes:,} held-out scenes; mean ± standard deviation over {seeds} seeds")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
 def curve_csv(points: list[Point]) -> str:
