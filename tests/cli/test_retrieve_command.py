@@ -82,6 +82,8 @@ def test_a_description_finds_its_scene(run_cli, folder, joined, tmp_path):
     ("arguments", "code", "message"),
     [
         (("xyxyx vwvwv",), 3, "knows no word of 'xyxyx vwvwv'"),
+        (("",), 2, "no words to search with"),
+        (("  \n",), 2, "no words to search with"),
         (("a cup", "--top", "0"), 2, "0 results"),
         (("a cup", "--sheet", "s.jpg"), 2, "written as .png"),
         (("a cup", "--sheet", "s.png", "--photos", "nowhere"), 3, "no such file or folder"),
@@ -101,3 +103,5 @@ def test_a_rotation_that_is_none(run_cli, folder, joined):
     code, _, err = run_cli("retrieve", "a cup", *joined[:2], "--rotation", images, "--images", images)
     assert code == 3
     assert "no rotation" in err
+    code, _, err = run_cli("retrieve", "a cup", *joined[:2], "--rotation", "nothing", "--images", images)
+    assert (code, "coview rotate fit A B --out FILE writes one" in err) == (3, True)

@@ -85,7 +85,13 @@ def test_labels_in_the_order_of_the_images(animals, tmp_path):
     ("content", "images", "message"),
     [
         ("image,label\na,n1\nb,n9\n", ("a", "b"), r"row 3: the label 'n9' is no class"),
-        ("image,label\na,n1\n", ("a", "b"), r"1 of 2 images have no label: 'b'"),
+        ("image,label\na,n1\n", ("a", "b"), r"1 of 2 images have no label: 'b'; the file names 'a'"),
+        (
+            "image,label\nx/a.jpg,n1\nx/b.jpg,n1\nx/c.jpg,n1\nx/d.jpg,n1\n",
+            ("a", "b", "c", "d"),
+            r"4 of 4 images have no label: 'a', 'b', 'c'; the file names 'x/a.jpg', 'x/b.jpg', 'x/c.jpg'\. "
+            "Name images as their embeddings do, folder and all",
+        ),
         ("image,label\na,n1\na,n2\n", ("a",), r"row 3: the image 'a' has two labels"),
         ("image,label\na,n1\n", None, r"the images have no ids"),
         ("image,kind\na,n1\n", ("a",), r"no column 'class' or 'label' or 'name'"),

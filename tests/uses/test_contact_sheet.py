@@ -34,6 +34,17 @@ def test_every_thumbnail_lies_in_its_cell_with_its_caption_below(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["sheet.png"]
 
 
+def test_a_caption_of_four_lines_is_drawn_whole(tmp_path):
+    words = "two brown dogs run through deep snow towards a man in a red coat who throws them a yellow ball"
+    caption = f"{words} and laughs"
+    lines = wrap(caption, FONT)
+    assert (len(lines), " ".join(lines)) == (4, caption)
+    contact_sheet(coloured(1), [caption], tmp_path / "sheet.png")
+    below = np.asarray(Image.open(tmp_path / "sheet.png"))[GAP + SIDE + GAP // 2 :]
+    for number in range(4):
+        assert (below[number * LINE_HEIGHT : (number + 1) * LINE_HEIGHT] < 128).any()
+
+
 def test_proportions_are_kept(tmp_path):
     contact_sheet(coloured(1, (400, 100)), [""], tmp_path / "wide.png")
     red = (np.asarray(Image.open(tmp_path / "wide.png")) == COLOURS[0]).all(axis=2)

@@ -48,10 +48,13 @@ def retrieve(
         Print one JSON document.
     """
     from coview.embeddings import load_embeddings
+    from coview.errors import UsageError
     from coview.joining.rotation import load_rotation
     from coview.uses.joined import join, load_text_encoder
     from coview.uses.retrieval import search
 
+    if not query.strip():
+        raise UsageError("there are no words to search with.", hint='For example "a dog in the snow".')
     index = load_embeddings(images)
     joined = join(load_rotation(rotation), load_text_encoder(run, device), index)
     hits = search(joined.query(query), index.matrix, joined.images, top=top)

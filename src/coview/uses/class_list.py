@@ -167,8 +167,12 @@ def read_labels(
     found = [by_image.get(image, bare.get(without_extension(image))) for image in images]
     missing = [image for image, label in zip(images, found, strict=True) if label is None]
     if missing:
-        shown = ", ".join(repr(image) for image in missing[:3])
-        raise InputError(f"{len(missing):,} of {count:,} images have no label: {shown}.", where=file.label)
+        wanted, given = (", ".join(map(repr, names[:3])) for names in (missing, list(by_image)))
+        raise InputError(
+            f"{len(missing):,} of {count:,} images have no label: {wanted}; the file names {given}.",
+            where=file.label,
+            hint="Name images as their embeddings do, folder and all; only an extension may differ.",
+        )
     return np.array(found)
 
 
