@@ -101,12 +101,11 @@ def run_study(
         initializer=torch.set_num_threads,
         initargs=(max(1, cores // jobs),),
     ) as pool:
-        longest_first = sorted(
-            runs.items(), key=lambda item: item[0][0] != "next-token"
-        )  # no core idles at the end
+        # The longest first, so that no core idles at the end.
+        ordered = sorted(runs.items(), key=lambda item: item[0][0] != "next-token")
         waiting = {
             pool.submit(run_arm, study, replace(study.arms[arm], seed=seed), run, device): (arm, seed)
-            for (arm, seed), run in longest_first
+            for (arm, seed), run in ordered
         }
         with stopping(pool, out):
             for done in as_completed(waiting):

@@ -182,9 +182,8 @@ def spectra(folder: Path, *, dim: int = 6, shown: int = 14) -> list[str]:
             axes.text(dim + 0.7, 0.86, f"cut at d = {dim}; gap shaded", fontsize=11)
             axes.set_title(f"{arm} views", loc="left", fontsize=13)
             axes.set(ylabel="eigenvalue", ylim=(0, 0.98))
-        panels[1].legend(
-            loc="upper right", bbox_to_anchor=(1, 0.88), ncols=3, columnspacing=1, handletextpad=0.2
-        )
+        marks = panels[1].get_legend_handles_labels()  # all kinds; the upper panel has room for them
+        panels[0].legend(*marks, loc="upper right", bbox_to_anchor=(1, 0.85))
         panels[1].set_xlabel("direction")
         return figure
 
