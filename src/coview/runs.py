@@ -159,6 +159,13 @@ def read_json(source: str | Path) -> dict:
     return document
 
 
+def read_run_config(folder: Path, *, made_by: str = "coview train") -> dict:
+    """The configuration in a run folder; InputError names the folder if it is missing."""
+    if not folder.is_dir():
+        raise InputError("there is no such run folder.", where=str(folder), hint=f"{made_by} makes one.")
+    return read_json(folder / "config.json")
+
+
 def hash_bytes(*parts: bytes) -> str:
     """SHA-256 of the parts, the first 16 hexadecimal digits."""
     digest = hashlib.sha256()

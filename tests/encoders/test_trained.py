@@ -101,7 +101,7 @@ def test_an_unfinished_run_says_so(run):
     (folder / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"not finished.*Resume it first"):
         load_text_encoder(folder)
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="no such run folder"):
         load_text_encoder(folder / "elsewhere")
 
 

@@ -5,7 +5,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
+from coview.config import TrainConfig
 from coview.data.tokens import LAST, encode, train_tokenizer
 from coview.embeddings import Embeddings, save_embeddings
 from coview.encoders.trained import WEIGHTS
@@ -19,6 +22,7 @@ from coview.uses.captioner import (
     Captioner,
     DecoderConfig,
     load_captioner,
+    pieces_inside,
     prepared,
     save_captioner,
 )
@@ -106,6 +110,15 @@ def test_word_pieces_join_and_stops_stand_close():
     assert captioner.text(tokens[1:]) == text.lower()
 
 
+def test_pieces_inside_are_those_that_no_word_begins_with():
+    inside = pieces_inside(TOKENIZER)
+    assert "##" in TOKENIZER.id_to_token(inside[0])
+    texts = encode(TOKENIZER, [text for texts in TEXTS_OF for text in texts], 100)[0]
+    assert not {int(tokens[1]) for tokens in texts} & set(inside)
+    assert {int(token) for tokens in texts for token in tokens} & set(inside)
+    assert pieces_inside(Tokenizer(BPE({"##": 0, "a": 1}, []))) == ()  # there "##" is a word like others
+
+
 def test_prepared_rows_have_length_one_and_a_zero_row_stays_finite():
     rows = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
     mean = rows[0]
@@ -128,6 +141,7 @@ def run(tmp_path, decoder):
 def test_saved_and_loaded_is_the_same(run, decoder):
     loaded = load_captioner(run)
     assert loaded.mean.tolist() == list(range(6))
+    assert loaded.decoder.inside == pieces_inside(TOKENIZER)
     assert loaded.facts["text_encoder"] == "run:somewhere"
     for name, value in decoder.state_dict().items():
         assert torch.equal(loaded.decoder.state_dict()[name].double(), value.float().double())
@@ -150,3 +164,8 @@ def test_broken_run_folders_say_what_is_wrong(run, tmp_path):
     write_json(run / "config.json", {"steps": 3})
     with pytest.raises(InputError, match="not finished, or no captioner"):
         load_captioner(run)
+    write_json(run / "config.json", TrainConfig(size="xs").as_json())
+    with pytest.raises(InputError, match=r"an encoder of texts.*coview caption train"):
+        load_captioner(run)
+    with pytest.raises(InputError, match=r"no such run folder.*coview caption train"):
+        load_captioner(run / "none")

@@ -14,7 +14,7 @@ def make_decoder(vocabulary: int = 12, seed: int = 0) -> CaptionDecoder:
     """Random weights, large enough that tokens matter, in double precision, fond of ending texts."""
     torch.manual_seed(seed)
     shape = DecoderConfig(vocabulary, 5, layers=2, width=16, heads=2, prefix=2, max_length=12)
-    decoder = CaptionDecoder(shape)
+    decoder = CaptionDecoder(shape, inside=(6,))
     for parameter in decoder.parameters():
         parameter.data.add_(0.25 * torch.randn_like(parameter))
     return decoder.double().eval()
@@ -35,7 +35,8 @@ def slow_chances(decoder, row, tokens, longest) -> list[float]:
     last = len(tokens) + 1 == longest
     for token in range(len(chances)):
         ends = token == LAST
-        if token in decoder.never or (ends and not len(tokens)) or (last and not ends):
+        begins = not len(tokens) and (ends or token in decoder.inside)
+        if token in decoder.never or begins or (last and not ends):
             chances[token] = -np.inf
     return chances
 
@@ -151,7 +152,7 @@ def test_a_tiny_nucleus_is_greedy():
 class Fixed:
     """A decoder that always gives the same probabilities."""
 
-    longest, end, never = 20, LAST, ()
+    longest, end, never, inside = 20, LAST, (), ()
 
     def __init__(self, chances):
         self.scores = torch.tensor(chances, dtype=torch.float64).log()
@@ -192,6 +193,18 @@ def test_texts_are_whole_distinct_and_the_same_in_any_batch(nucleus):
     assert [len(texts) for texts in best] == [1] * 9
     again = write(decoder, rows, Search(beam=2, nucleus=nucleus, longest=9, seed=1), words)
     assert (again == best) == (nucleus is None)
+
+
+@pytest.mark.parametrize("nucleus", [None, 1.0])
+def test_no_text_begins_inside_a_word(nucleus):
+    decoder, rows = make_decoder().float(), rows_of(60, seed=9).numpy()
+    search = Search(nucleus=nucleus)
+    texts = [text.split() for row in write(decoder, rows, search, words, count=8) for text in row]
+    assert "6" not in {text[0] for text in texts}
+    assert "6" in {word for text in texts for word in text[1:]}
+    decoder.inside = ()
+    free = [text.split() for row in write(decoder, rows, search, words, count=8) for text in row]
+    assert "6" in {text[0] for text in free}
 
 
 def test_texts_that_are_spelt_alike_count_once():

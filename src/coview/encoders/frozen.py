@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from coview.encoders.encoder import Encoder, pick_device
 from coview.errors import InputError, MissingError, UsageError, did_you_mean
-from coview.runs import read_json
+from coview.runs import read_run_config
 
 FAMILIES = ("run", "bow", "lite0", "lite2", "st", "hf", "timm", "open_clip")
 
@@ -95,9 +95,7 @@ def _load(family: str, rest: str, modality: str | None, device: str, batch: int 
 
 
 def _load_run(folder: Path, device: str, batch: int | None) -> Encoder:
-    if not folder.is_dir():
-        raise InputError("there is no such run folder.", where=str(folder), hint="coview train makes one.")
-    modality = read_json(folder / "config.json").get("modality")
+    modality = read_run_config(folder).get("modality")
     if modality == "text":
         from coview.encoders.trained import load_text_encoder
 

@@ -15,7 +15,7 @@ from coview.data.tokens import encode, load_tokenizer
 from coview.encoders.encoder import Encoder, as_rows, hash_weights
 from coview.encoders.text import TextEncoder, TextEncoderConfig, pack
 from coview.errors import InputError
-from coview.runs import atomic_path, read_json, write_json
+from coview.runs import atomic_path, read_run_config, write_json
 
 WEIGHTS = "model.safetensors"
 
@@ -103,7 +103,7 @@ def load_text_encoder(
 
 def read_run(folder: Path) -> tuple[dict, dict[str, torch.Tensor]]:
     """Configuration and weights of a finished run; InputError if it is none."""
-    config = read_json(folder / "config.json")
+    config = read_run_config(folder)
     if not (folder / WEIGHTS).is_file():
         hint = "Resume it first."
         raise InputError("the run is not finished: there are no weights.", where=str(folder), hint=hint)

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
 from coview.data.tokens import FIRST, LAST, MASK, PAD, UNKNOWN, load_tokenizer
@@ -25,7 +26,7 @@ from coview.encoders.text import Layer, SelfAttention, TextEncoderConfig, pack
 from coview.encoders.trained import WEIGHTS, read_weights
 from coview.errors import InputError, UsageError, did_you_mean
 from coview.joining.rotation import unit_rows
-from coview.runs import atomic_path, read_json, write_json
+from coview.runs import atomic_path, read_json, read_run_config, write_json
 
 if TYPE_CHECKING:
     from coview.uses.causal_lm import LanguageDecoder
@@ -73,14 +74,19 @@ class Cache(NamedTuple):
 
 
 class CaptionDecoder(nn.Module):
-    """Scores of the next token, from an embedding and the tokens so far."""
+    """Scores of the next token, from an embedding and the tokens so far.
+
+    Parameters
+    ----------
+    inside : tokens that go on with a word, see `pieces_inside`; needed only to write
+    """
 
     end: int = LAST
     never: Sequence[int] = (PAD, UNKNOWN, FIRST, MASK)
 
-    def __init__(self, config: DecoderConfig):
+    def __init__(self, config: DecoderConfig, inside: Sequence[int] = ()):
         super().__init__()
-        self.config, self.longest = config, config.max_length
+        self.config, self.longest, self.inside = config, config.max_length, inside
         block = TextEncoderConfig(config.vocabulary, config.layers, config.width, config.heads)
         self.prefix = nn.Linear(config.embedding, config.prefix * config.width)
         self.words = nn.Embedding(config.vocabulary, config.width)
@@ -167,6 +173,15 @@ def _initialise(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
+def pieces_inside(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Tokens that go on with a word ("##ing"); none where a tokenizer does not mark them."""
+    model = tokenizer.model
+    if not isinstance(model, WordPiece):
+        return ()
+    mark = model.continuing_subword_prefix
+    return tuple(sorted(token for piece, token in tokenizer.get_vocab().items() if piece.startswith(mark)))
+
+
 def prepared(rows: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Rows as the decoder sees them: without the mean of the training texts, and of length one."""
     return unit_rows(np.asarray(rows, dtype=np.float32) - mean)
@@ -246,10 +261,14 @@ def load_captioner(folder: str | Path, *, device: str = "cpu") -> Captioner:
     Raises
     ------
     InputError
-        The folder holds no finished run of a captioner.
+        The folder is missing, or holds no finished run of a captioner.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json")
+    config = read_run_config(folder, made_by="coview caption train")
+    if "views" in config:
+        what = f"this is the run of an encoder of {config.get('modality')}s, and no captioner."
+        hint = "coview caption train SOURCE --run TEXT_ENCODER --out CAPTIONER makes one."
+        raise InputError(what, where=str(folder), hint=hint)
     if "decoder" not in config:
         what = "it holds a run that is not finished, or no captioner."
         hint = "coview caption train makes one; with --resume it goes on."
@@ -258,14 +277,13 @@ def load_captioner(folder: str | Path, *, device: str = "cpu") -> Captioner:
         from coview.uses.causal_lm import load_language_captioner
 
         return load_language_captioner(folder, device=device)
-    weights = read_weights(folder / WEIGHTS)
+    weights, tokenizer = read_weights(folder / WEIGHTS), load_tokenizer(folder / "tokenizer.json")
     try:
         mean = weights.pop("mean").numpy()
-        decoder = CaptionDecoder(DecoderConfig(**config["decoder"]))
+        decoder = CaptionDecoder(DecoderConfig(**config["decoder"]), pieces_inside(tokenizer))
         decoder.load_state_dict(weights)
     except (KeyError, TypeError, RuntimeError) as error:
         reason = str(error).split("\n", 1)[0]
         raise InputError(f"not a captioner: {reason}", where=str(folder)) from error
-    tokenizer = load_tokenizer(folder / "tokenizer.json")
     facts = read_json(folder / "manifest.json")
     return Captioner(decoder.to(device).eval(), tokenizer, mean, folder, facts)

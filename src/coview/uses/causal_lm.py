@@ -22,7 +22,7 @@ from coview.encoders.hub import loading, refuse_hidden_code
 from coview.encoders.trained import WEIGHTS, read_weights
 from coview.errors import InputError, UsageError
 from coview.runs import read_json
-from coview.uses.captioner import Captioner
+from coview.uses.captioner import Captioner, pieces_inside
 
 PREFIX = "hf:"
 LONGEST = 64  # most tokens of a text, the one that ends it included
@@ -115,6 +115,7 @@ class LanguageDecoder(nn.Module):
         # Many models have rows beyond their tokenizer's last token, for the sake of round numbers.
         unused = range(tokenizer.get_vocab_size(), len(self.words.weight))
         self.never: Sequence[int] = tuple(sorted({*special, *unused} - {self.end}))
+        self.inside: Sequence[int] = pieces_inside(tokenizer)
         self.prefix = nn.Linear(embedding, prefix * enter.embedding_dim)
         # Rows have length one, so prefix tokens are then as large as the words that the model knows.
         nn.init.normal_(self.prefix.weight, std=enter.weight.detach().square().mean().sqrt().item())

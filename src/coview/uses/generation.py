@@ -24,6 +24,7 @@ class Decoder(Protocol):
     longest: int  # most tokens it can write
     end: int  # the token that ends a text
     never: Sequence[int]  # tokens that no text holds
+    inside: Sequence[int]  # tokens that go on with a word, so that no text begins with one
 
     def start(self, rows: Tensor) -> tuple[Tensor, Any]: ...
 
@@ -230,12 +231,12 @@ def _sampled(
 def _allowed(decoder: Decoder, scores: Tensor, length: int, longest: int) -> Tensor:
     """Log-probabilities of the tokens that may come next; -inf where one may not.
 
-    A text does not end before its first word, and its last token, when it is as long as may be, ends it.
+    A text begins with the beginning of a word, and its last token, when it is as long as may be, ends it.
     """
     chances = scores.log_softmax(-1)
     chances[:, list(decoder.never)] = -torch.inf
     if length == 1:
-        chances[:, decoder.end] = -torch.inf
+        chances[:, [decoder.end, *decoder.inside]] = -torch.inf
     if length == longest:
         end = chances[:, decoder.end].clone()
         chances.fill_(-torch.inf)
