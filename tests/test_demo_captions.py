@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from coview.config import TrainConfig
-from coview.demo_captions import CONFIG, caption_paintings, scene_means
+from coview.demo_captions import CONFIG, caption_paintings, count_claims, scene_means
 from coview.embeddings import Embeddings
-from coview.tabletop import TabletopSource
+from coview.tabletop import TabletopSource, describe
 from coview.tabletop.claims import KINDS
 from coview.training.image_task import build_images
 from coview.training.train import open_store, token_cache, train_image, train_text
@@ -40,16 +40,28 @@ def test_captions_are_counted_and_kept(runs):
     assert result["paintings"] == 6
     assert result["pairs"] == 32
     assert len(result["captions"]) == 6
-    assert json.loads((out / "captions.json").read_text()) == result
+    assert json.loads((out / "captions.json").read_text()) == json.loads(json.dumps(result))
     assert (out / "captions.png").is_file()
     for claims in result["claims"].values():
         assert claims.keys() == set(KINDS)
-        assert all(0 <= tally["true"] <= tally["told"] for tally in claims.values())
-    assert result["claims"]["nearest training description"]["shape"]["told"] > 0
+        for tally in claims.values():
+            assert 0 <= tally["true"] <= tally["told"]
+            assert (tally["interval"] is None) == (tally["told"] == 0)
+    assert result["claims"]["nearest description it read"]["shape"]["told"] > 0
     stamp = (out / "model.safetensors").stat().st_mtime_ns
     again = caption_paintings(WORLD, runs / "text", runs / "image", out, config=config, scenes=40)
     assert again == result
     assert (out / "model.safetensors").stat().st_mtime_ns == stamp, "a finished decoder is kept"
+
+
+def test_rounds_of_captions_are_counted_against_the_same_scenes():
+    truth = [WORLD.scene(index) for index in range(5)]
+    texts = [describe(scene, 0) for scene in truth]
+    once, twice = count_claims([texts], truth), count_claims([texts, texts], truth)
+    for kind, tally in once.items():
+        assert tally["true"] == tally["told"]
+        assert (twice[kind]["told"], twice[kind]["true"]) == (2 * tally["told"], 2 * tally["true"])
+    assert twice["shape"]["interval"] == pytest.approx(once["shape"]["interval"])  # nothing new was told
 
 
 def test_scene_means_are_in_the_order_of_the_scenes():

@@ -1,13 +1,22 @@
 """Every description the describers write is read as true of its scene, and as false of another."""
 
 import string
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coview.tabletop import Nuisance, describe, make_scene
-from coview.tabletop.claims import KINDS, ClaimedObject, check_claims, read_claims, tally_claims
+from coview.tabletop.claims import (
+    KINDS,
+    ClaimedObject,
+    check_claims,
+    read_claims,
+    share_interval,
+    tally_claims,
+)
 from coview.tabletop.describe import _Telling
 from coview.tabletop.scene import USUAL, TableObject, TableScene
 
@@ -30,6 +39,11 @@ SCENE = TableScene(
 
 def verdict(text: str, scene: TableScene = SCENE) -> list[tuple[str, bool]]:
     return sorted(check_claims(read_claims(text), scene))
+
+
+def related(is_true: bool) -> list[tuple[str, bool]]:
+    """A relation between two things that are there."""
+    return [("relation", is_true), ("relation_between", is_true)]
 
 
 def false_claims(text: str, scene: TableScene) -> list[str]:
@@ -104,11 +118,12 @@ def test_descriptions_of_other_scenes_are_mostly_false():
         ("A ball and a ball", [("shape", False), ("shape", True)]),
         ("A red thing and a blue object", [("colour_shape", True)] * 2),
         ("Two things in all: a star at night", [("count", False), ("light", False), ("shape", True)]),
-        ("Lg. sphere, L of cube", [("relation", True), ("shape", True), ("shape", True), ("size", True)]),
+        ("Lg. sphere, L of cube", [*related(True), ("shape", True), ("shape", True), ("size", True)]),
         ("Wool sphere", [("material", True), ("shape", True)]),
-        ("A ball is to the right of a box", [("relation", False), ("shape", True), ("shape", True)]),
-        ("On top of a box sits a star", [("relation", True), ("shape", True), ("shape", True)]),
-        ("On top of a star sits a box", [("relation", False), ("shape", True), ("shape", True)]),
+        ("A ball is to the right of a box", [*related(False), ("shape", True), ("shape", True)]),
+        ("On top of a box sits a star", [*related(True), ("shape", True), ("shape", True)]),
+        ("On top of a star sits a box", [*related(False), ("shape", True), ("shape", True)]),
+        ("A box left of a box", [("relation", False), ("shape", False), ("shape", True)]),
         ("A star on a duck", [("relation", False), ("shape", False), ("shape", True)]),
         ("A box of burnished steel", [("material", False), ("shape", True)]),
         ("A star, of burnished steel", [("shape", True)]),
@@ -124,7 +139,7 @@ def test_by_hand(text, expected):
 def test_a_false_colour_does_not_make_the_relation_false():
     assert verdict("A green ball left of a box") == [
         ("colour_shape", False),
-        ("relation", True),
+        *related(True),
         ("shape", True),
         ("shape", True),
     ]
@@ -145,6 +160,38 @@ def test_any_text_can_be_read(text):
     for kind, is_true in check_claims(read_claims(text), SCENE):
         assert kind in KINDS
         assert is_true in (True, False)
+
+
+def test_the_interval_is_wilsons_where_each_scene_has_one_claim():
+    low, high = share_interval([(1, 1)] * 15 + [(1, 0)] * 5)
+    for end in (low, high):  # Wilson's ends are where the score test is just rejected
+        assert abs(0.75 - end) / np.sqrt(end * (1 - end) / 20) == pytest.approx(1.96)
+    assert share_interval([(1, 0)] * 2) == pytest.approx((0, 1.96**2 / (2 + 1.96**2)))
+    assert share_interval([]) is None
+
+
+def test_claims_that_stand_and_fall_together_count_once():
+    alone = share_interval([(1, 1)] * 15 + [(1, 0)] * 5)
+    assert share_interval([(4, 4)] * 15 + [(4, 0)] * 5) == pytest.approx(alone)
+    assert share_interval([(4, 4)] * 20) == pytest.approx(share_interval([(1, 1)] * 20))
+
+
+def test_the_interval_holds_the_share_as_often_as_it_says():
+    held = 0
+    for draw in range(400):
+        rng = np.random.default_rng([5, draw])
+        told = rng.integers(1, 6, 80)
+        true = rng.binomial(told, rng.beta(0.6, 1.4, 80))  # scenes differ in how easy they are
+        low, high = share_interval(list(zip(told.tolist(), true.tolist(), strict=True)))
+        held += low <= 0.3 <= high
+    assert 0.92 < held / 400 < 0.98
+
+
+def test_several_texts_of_a_scene_are_one_cluster():
+    texts, scenes = ["A red ball", "A red ball", "A duck"], [SCENE, SCENE, replace(SCENE, index=1)]
+    tally = tally_claims(texts, scenes)["shape"]
+    assert (tally.told, tally.true) == (3, 2)
+    assert tally.interval == share_interval([(2, 2), (1, 0)])
 
 
 @pytest.mark.slow

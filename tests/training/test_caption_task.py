@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from coview.config import CaptionConfig, TrainConfig
 from coview.data.tokens import FIRST, LAST, TokenStore
+from coview.encoders.trained import load_text_encoder
 from coview.errors import InputError, Interrupted, UsageError
 from coview.tabletop import TabletopSource
 from coview.training import train as training
@@ -17,6 +18,7 @@ from coview.training.caption_task import (
     CaptionData,
     CaptionTask,
     distance_within,
+    open_texts,
     read_texts,
     train_captioner,
 )
@@ -213,7 +215,8 @@ def test_from_a_text_encoder_to_texts(tmp_path):
     encoder, out, cache = tmp_path / "text", tmp_path / "captioner", tmp_path / "cache"
     store = training.open_store(source, config, None, cache, lambda line: None)
     training.train_text(config, store, encoder, device="cpu", resume="")
-    data = read_texts(source, encoder, out, cache)
+    reader = load_text_encoder(encoder)
+    data = read_texts(source, reader, open_texts(source, reader, cache), out)
     assert data.rows.shape == (10, 16)
     assert isinstance(data.rows, np.memmap)
     learn = replace(SMALL, steps=80, batch=20, learning_rate=5e-3, same_text=1.0, noise=0.0, warmup=5)

@@ -167,6 +167,7 @@ class Uncached:
     def __init__(self, decoder):
         self.decoder = decoder
         self.longest, self.end, self.never = decoder.longest, decoder.end, decoder.never
+        self.inside = decoder.inside
 
     def start(self, rows):
         return self._scores(rows, torch.empty(len(rows), 0, dtype=torch.int64))
@@ -258,6 +259,7 @@ def test_a_model_that_is_not_there_is_named_before_anything_is_written(tmp_path,
     monkeypatch.setenv("COVIEW_CACHE", str(tmp_path / "cache"))
     # The hub's libraries read the switch when they are imported, which here they are already.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("coview.encoders.trained.load_text_encoder", lambda run: None)
     code, _, err = run_cli(
         "caption", "train", "tabletop:scenes=10,texts=2", "--run", tmp_path / "text",
         "--out", tmp_path / "out", "--size", "hf:nobody/nothing-of-that-name",

@@ -3,7 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,6 +11,10 @@ from coview.cli import emit
 from coview.cli.progress import progress_of
 from coview.cli.train import resume_command, shown
 from coview.config import CaptionConfig
+
+if TYPE_CHECKING:
+    from coview.encoders.trained import TrainedTextEncoder
+    from coview.uses.causal_lm import Pretrained
 
 DEFAULTS = CaptionConfig()
 
@@ -53,9 +57,11 @@ def train(
         Print one JSON document.
     """
     from coview.data.readers import open_source
+    from coview.encoders.encoder import pick_device
+    from coview.encoders.trained import load_text_encoder
     from coview.runs import write_json
     from coview.training import train as training
-    from coview.training.caption_task import read_texts, train_captioner
+    from coview.training.caption_task import open_texts, read_texts, train_captioner
 
     scenes = open_source(source)
     training.check_folder(out, settings, resume=resume)
@@ -64,14 +70,13 @@ def train(
         return
     if scenes.split_note and not quiet:
         print(f"{source}: {scenes.split_note}", file=sys.stderr)
-    progress = partial(progress_of, quiet=quiet)
-    pretrained = None
-    if settings.size.startswith("hf:"):
-        from coview.uses.causal_lm import load_pretrained
-
-        pretrained = load_pretrained(settings.size)
-    write_json(out / "config.json", settings.as_json())  # from here on there is a run to resume
-    data = read_texts(scenes, run, out, training.token_cache(), progress=progress)
+    pick_device(device)
+    encoder = load_text_encoder(run)
+    pretrained = load_size(settings, encoder)
+    store = open_texts(scenes, encoder, training.token_cache())
+    # From here on there is a run to resume; what can be refused has been.
+    write_json(out / "config.json", settings.as_json())
+    data = read_texts(scenes, encoder, store, out, progress=partial(progress_of, quiet=quiet))
     with progress_of("train captioner", settings.steps, quiet=quiet) as update:
         train_captioner(
             settings,
@@ -86,3 +91,17 @@ def train(
     result = {"run": str(out), "texts": len(data.rows), "distance_of_texts": data.distance}
     following = f"next: coview caption write PHOTOS --model MODEL --rotation ROTATION --run {out}"
     emit("caption.train", result, as_json=json, text=f"{out}\n{following}")
+
+
+def load_size(settings: CaptionConfig, encoder: "TrainedTextEncoder") -> "Pretrained | None":
+    """The language model that ``--size`` names, if it names one; UsageError if it makes no decoder."""
+    if not settings.size.startswith("hf:"):
+        from coview.uses.captioner import DecoderConfig
+
+        DecoderConfig.of_size(settings.size, encoder.tokenizer.get_vocab_size(), encoder.width)
+        return None
+    from coview.uses.causal_lm import LanguageDecoder, load_pretrained
+
+    pretrained = load_pretrained(settings.size)
+    LanguageDecoder(pretrained, encoder.width, settings.prefix)
+    return pretrained

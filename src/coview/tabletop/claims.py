@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+
 from coview.tabletop import words
 from coview.tabletop.scene import TableObject, TableScene
 
 BEFORE = ("size", "material", "colour")  # what is told of an object before it is named
 ROOM = ("place", "surface", "light")
-KINDS = ("shape", "colour_shape", "size", "material", "relation", "count", *ROOM)
+KINDS = ("shape", "colour_shape", "size", "material", "relation", "relation_between", "count", *ROOM)
 MOST_WORDS = 8  # of a phrase
+SURE = 1.96  # standard errors, of a 95 % interval
 _ARTICLES = ("a", "an", "the")
 _WORD = re.compile(r"[\w'-]+|[^\w\s.]|\.(?=\s+[A-Z])")  # the points of "sm." and "lg." are left out
 
@@ -57,10 +60,17 @@ class Claims:
 
 @dataclass(frozen=True)
 class Tally:
-    """Claims of one kind: how many were told and how many of them are true."""
+    """Claims of one kind.
+
+    Attributes
+    ----------
+    told, true : how many were told, and how many of them are true
+    interval : 95 % of the share of true claims, see `share_interval`; None if none was told
+    """
 
     told: int
     true: int
+    interval: tuple[float, float] | None = None
 
     @property
     def accuracy(self) -> float | None:
@@ -73,21 +83,54 @@ def tally_claims(texts: Sequence[str], scenes: Iterable[TableScene]) -> dict[str
 
     Parameters
     ----------
-    texts : one a scene
+    texts : one a scene, or several if the scenes come several times
     scenes : the ground truth
 
     Returns
     -------
     dict from each of KINDS to Tally. ``colour_shape`` counts colours, true if an object of that shape and
     colour is there; ``size`` and ``material`` likewise. An object named more often than the scene has it is
-    false from then on.
+    false from then on. A relation is false too where one of its ends is not in the scene;
+    ``relation_between`` counts only those whose ends are both there, of which chance makes a third to a half
+    true.
     """
-    told, true = Counter(), Counter()
+    told: dict[str, Counter] = {kind: Counter() for kind in KINDS}  # of each scene
+    true: dict[str, Counter] = {kind: Counter() for kind in KINDS}
     for text, scene in zip(texts, scenes, strict=True):
         for kind, is_true in check_claims(read_claims(text), scene):
-            told[kind] += 1
-            true[kind] += is_true
-    return {kind: Tally(told[kind], true[kind]) for kind in KINDS}
+            told[kind][scene.index] += 1
+            true[kind][scene.index] += is_true
+    tallies = {}
+    for kind in KINDS:
+        counts = [(told[kind][index], true[kind][index]) for index in told[kind]]
+        tallies[kind] = Tally(told[kind].total(), true[kind].total(), share_interval(counts))
+    return tallies
+
+
+def share_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float] | None:
+    """95 % interval (Wilson, 1927) of the share of true claims.
+
+    Claims about one scene stand and fall together, so they count as fewer: as many as independent ones whose
+    share would vary as much (the design effect of samples in clusters, Kish, 1965).
+
+    Parameters
+    ----------
+    counts : claims told of each scene, at least one, and how many of them are true
+
+    Returns
+    -------
+    (low, high), or None if there are no claims
+    """
+    if not counts:
+        return None
+    told, true = np.array(counts, dtype=np.float64).T
+    claims, share = told.sum(), true.sum() / told.sum()
+    alone = claims * share * (1 - share)  # variance of the number of true claims, were each on its own
+    # Where all claims are true, or none, how they vary does not show: then a scene counts as one claim.
+    effect = max(1.0, ((true - share * told) ** 2).sum() / alone) if alone else claims / len(told)
+    z2 = SURE**2 * effect / claims
+    middle, half = share + z2 / 2, np.sqrt(z2 * share * (1 - share) + z2**2 / 4)
+    return float((middle - half) / (1 + z2)), float((middle + half) / (1 + z2))
 
 
 def check_claims(claims: Claims, scene: TableScene) -> Iterator[tuple[str, bool]]:
@@ -104,7 +147,10 @@ def check_claims(claims: Claims, scene: TableScene) -> Iterator[tuple[str, bool]
     holding = {tuple(relation) for relation in scene.relations()}
     for subject, name, other in claims.relations:
         subjects, others = (_meant(claims.objects[end], scene) for end in (subject, other))
-        yield "relation", any((i, name, j) in holding for i in subjects for j in others)
+        is_true = any((i, name, j) in holding for i in subjects for j in others)
+        yield "relation", is_true
+        if any(i != j for i in subjects for j in others):
+            yield "relation_between", is_true
     for count in claims.counts:
         yield "count", count == len(scene.objects)
     for kind, fact in claims.room:

@@ -19,7 +19,7 @@ from coview.data.tokens import TokenStore, build_store
 from coview.embeddings import load_embeddings
 from coview.encoders.embed import Progress, embed, silent
 from coview.encoders.encoder import pick_device
-from coview.encoders.trained import load_text_encoder
+from coview.encoders.trained import TrainedTextEncoder
 from coview.errors import InputError
 from coview.runs import hash_bytes, write_text
 from coview.training.loop import Report, no_probe
@@ -171,26 +171,22 @@ class CaptionTask:
         """Nothing is estimated after the last step."""
 
 
+def open_texts(source: Source, encoder: TrainedTextEncoder, cache: Path) -> TokenStore:
+    """A source's training texts in the encoder's tokens, kept in `cache`; InputError if there are none."""
+    longest = encoder.model.config.max_length
+    return build_store(source, cache, tokenizer=encoder.tokenizer, max_length=longest)
+
+
 def read_texts(
-    source: Source, run: str | Path, out: Path, cache: Path, progress: Progress = silent
+    source: Source, encoder: TrainedTextEncoder, store: TokenStore, out: Path, progress: Progress = silent
 ) -> CaptionData:
     """The training texts of a source as tokens and as rows of a trained text encoder, which `out` keeps.
 
     Parameters
     ----------
-    run : folder of the text encoder
+    store : of `open_texts`, for the same source and encoder
     out : run folder of the captioner; gets the rows and the texts, the memory that images are read with
-    cache : of token stores
-
-    Raises
-    ------
-    InputError
-        The split has no texts; the run is no finished one.
     """
-    encoder = load_text_encoder(run)
-    store = build_store(
-        source, cache, tokenizer=encoder.tokenizer, max_length=encoder.model.config.max_length
-    )
     done = embed(source, encoder, out / ROWS, split="train", progress=progress)
     texts = (" ".join(text.split()) for scene in source.scenes("train") for text in scene.texts)
     write_text(out / TEXTS, "\n".join(texts) + "\n")
