@@ -65,7 +65,7 @@ def write_report(result: dict, path: str | Path) -> None:
         figures=[(figure, inline(figure)) for figure in figures.study_figures(result)],
         examples=scenes_to_look_at(result.get("examples")),
         explained=CONTROLS,
-        claims=text.CLAIMS,
+        claims={**text.CLAIMS, "relation_between": "relation of things that are there"},
         share_of=text.share_of,
         with_interval=text.with_interval,
         command=shlex.join(facts["command"]),

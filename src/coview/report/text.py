@@ -38,8 +38,9 @@ def study_table(result: dict) -> str:
         parts.append(_plain(_differences(result)))
     sentences = [textwrap.fill(sentence, WIDTH) for sentence in verdicts(result)]
     parts.append("\n".join([*sentences, f"signature: {result['signature']}"]))
-    if result.get("captions"):
-        parts.append(_plain(_claims(result["captions"])))
+    if captions := result.get("captions"):
+        what = f"captions of {captions['paintings']:,} held-out paintings: true claims [95 %] of those made"
+        parts.append(f"{what}\n{_plain(_claims(captions['claims']))}")
     if result.get("next"):
         parts.append(f"next: {result['next']}")
     return "\n\n".join(parts)
@@ -214,20 +215,24 @@ def _differences(result: dict):
     return table
 
 
-def _claims(captions: dict):
+def _claims(by_captioner: dict):
     table = _table()
-    table.add_column(f"captions of {captions['paintings']:,} held-out paintings: true claims of those made")
-    for kind in CLAIMS.values():
-        table.add_column(kind, no_wrap=True)
-    for name, claims in captions["claims"].items():
+    for title in ("", *CLAIMS.values()):
+        table.add_column(title, no_wrap=True)
+    for name, claims in by_captioner.items():
         table.add_row(name, *(share_of(claims[kind]) for kind in CLAIMS))
     return table
 
 
 def share_of(claims: dict) -> str:
-    """``.71 (213 of 300)``, a dash where nothing was claimed."""
-    told, true = claims["told"], claims["true"]
-    return f"{true / told:.2f} ({true:,} of {told:,})" if told else ABSENT
+    """``.71 [.66, .76] of 300``, a dash where nothing was claimed."""
+    told = claims["told"]
+    if not told:
+        return ABSENT
+    share, low, high = (
+        f"{value:.2f}".removeprefix("0") for value in (claims["true"] / told, *claims["interval"])
+    )
+    return f"{share} [{low}, {high}] of {told:,}"
 
 
 def _table():
