@@ -1,6 +1,7 @@
 """Captions as they are typed: train, write with and without photos, and what is refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -68,6 +69,19 @@ def test_rows_of_images_become_captions_beside_baselines(here, tmp_path, run_cli
     assert code == 0, err
 
 
+def test_every_score_of_the_table_has_its_interval(here, tmp_path, run_cli):
+    lines = [json.dumps({"id": name, "captions": ["a red ring"]}) for name in NAMES]
+    (tmp_path / "refs.jsonl").write_text("\n".join(lines) + "\n")
+    command = ("caption", "write", "images.safetensors", *ROTATED, "--out", tmp_path / "c.jsonl")
+    code, printed, err = run_cli(*command, "--refs", tmp_path / "refs.jsonl")
+    assert code == 0, err
+    scores = r" +(\d\.\d{3}) \[(\d\.\d{3}), (\d\.\d{3})\]"
+    for name in ("decoder", "nearest training caption", "captions of other images"):
+        (found,) = re.findall(f"^{name}{3 * scores}$", printed, re.MULTILINE)
+        for value, low, high in zip(found[::3], found[1::3], found[2::3], strict=True):
+            assert float(low) <= float(value) <= float(high)
+
+
 def test_an_image_without_references_is_named_and_nothing_written(here, tmp_path, run_cli):
     refs, out = tmp_path / "refs.jsonl", tmp_path / "c.jsonl"
     refs.write_text(json.dumps({"id": NAMES[1], "captions": ["a red ring"]}) + "\n")
@@ -122,7 +136,9 @@ def test_nucleus_from_embeddings_of_texts(here, tmp_path, run_cli):
     [
         (("--num-captions", "0"), "--num-captions: must be at least 1"),
         (("--nucleus", "2"), "--nucleus"),
-        (("--sheet", "s.png"), "no photos to show"),
+        (("--memory", "0"), "--memory: must be a positive number, not 0"),
+        (("--memory", "-1"), "--memory"),
+        (("--sheet", "s.png"), "--sheet: a file of embeddings has no photos to show. Leave it out"),
     ],
 )
 def test_what_makes_no_sense_is_refused(here, tmp_path, run_cli, more, message):
@@ -130,6 +146,50 @@ def test_what_makes_no_sense_is_refused(here, tmp_path, run_cli, more, message):
     code, _, err = run_cli("caption", "write", "images.safetensors", *ROTATED, "--out", out, *more)
     assert code == 2
     assert message in err
+    assert not out.exists()
+
+
+def test_mapped_rows_are_written_from_without_the_rotation(here, tmp_path, run_cli):
+    moved = tmp_path / "moved.safetensors"
+    code, _, err = run_cli("rotate", "apply", "ROTATION.safetensors", "images.safetensors", "--out", moved)
+    assert code == 0, err
+    outs = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    code, _, err = run_cli("caption", "write", moved, *ROTATED, "--out", outs[0])
+    assert (code, f"{moved}: these rows are mapped already" in err) == (3, True)
+    assert "Leave out --rotation" in err
+    code, _, err = run_cli("caption", "write", moved, "--run", "CAPTIONER", "--quiet", "--out", outs[0])
+    assert code == 0, err
+    code, _, err = run_cli("caption", "write", "images.safetensors", *ROTATED, "--out", outs[1])
+    assert outs[0].read_text() == outs[1].read_text()
+
+
+def test_the_run_of_a_text_encoder_is_no_captioner(here, tmp_path, run_cli):
+    code, _, err = run_cli("caption", "write", "TEXTS.safetensors", "--run", "TEXT", "--out", tmp_path / "c")
+    assert code == 3
+    assert "TEXT: this is the run of an encoder of texts, and no captioner. coview caption train" in err
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (("--run", "none"), 3, "none: there is no such run folder."),
+        (("--run", "TEXT", "--size", "huge"), 2, "--size: unknown size 'huge'"),
+        (("--run", "TEXT", "--device", "cuda:99"), 4, "--device"),
+        (("--run", "CAPTIONER"), 3, "not a text encoder"),
+    ],
+)
+def test_a_start_that_fails_leaves_nothing(here, tmp_path, run_cli, more, code, message):
+    out = tmp_path / "new"
+    found, _, err = run_cli("caption", "train", SOURCE, "--out", out, "--quiet", *more)
+    assert (found, message in err) == (code, True), err
+    assert not out.exists()
+
+
+def test_texts_that_are_not_for_training_leave_nothing(here, tmp_path, run_cli):
+    source, out = tmp_path / "held-out.jsonl", tmp_path / "new"
+    source.write_text('{"id": "a", "texts": ["one", "two"], "split": "test"}\n')
+    code, _, err = run_cli("caption", "train", source, "--run", "TEXT", "--out", out, "--quiet")
+    assert (code, "the train split has no texts" in err) == (3, True), err
     assert not out.exists()
 
 

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from coview.data.tokens import train_tokenizer
-from coview.embeddings import Embeddings, save_embeddings
+from coview.embeddings import Embeddings, load_embeddings, save_embeddings
 from coview.encoders.text import TextEncoder, TextEncoderConfig
 from coview.encoders.trained import TrainedTextEncoder, save_text_encoder
 from coview.errors import InputError
+from coview.joining.apply import apply_rotation
 from coview.joining.procrustes import fit_rotation
 from coview.runs import write_json
 from coview.tabletop import TabletopSource
@@ -95,6 +96,42 @@ def test_rows_of_texts_are_prepared_and_others_refused(captioner, images):
     foreign = Embeddings(texts.matrix, manifest={**MADE_BY, "fingerprint": "1" * 16, "model": "run:b"})
     with pytest.raises(InputError, match=r"made by run:b.*reads run:text"):
         rows_of_texts(captioner, foreign, where="t")
+
+
+@pytest.mark.parametrize("into", ["centred", "raw"])
+def test_rows_that_are_mapped_already_need_no_rotation(captioner, images, tmp_path, into):
+    rotation = joined(captioner, images)
+    save_embeddings(tmp_path / "images.safetensors", images)
+    moved = tmp_path / "moved.safetensors"
+    apply_rotation(rotation, tmp_path / "images.safetensors", moved, into=into)
+    mapped = load_embeddings(moved)
+    with pytest.raises(InputError, match=r"moved: these rows are mapped already.*Leave out --rotation"):
+        rows_of_images(captioner, rotation, mapped, where="moved", rotation_file="r")
+    through = rows_of_images(captioner, rotation, images, where="photos", rotation_file="r")
+    rows = rows_of_texts(captioner, mapped, where="moved")
+    if into == "centred":
+        assert np.allclose(rows, through, atol=1e-6)
+    else:  # the rotation's mean was put back, and the captioner takes away its own, of twice as many texts
+        assert np.array_equal(rows, prepared(mapped.matrix, captioner.mean))
+        assert (rows * through).sum(axis=1).min() > 0.9
+
+
+def test_rows_mapped_elsewhere_are_refused(captioner, images, tmp_path):
+    save_embeddings(tmp_path / "images.safetensors", images)
+    other = joined(captioner, images, model="run:other")
+    apply_rotation(other, tmp_path / "images.safetensors", tmp_path / "moved.safetensors")
+    mapped = load_embeddings(tmp_path / "moved.safetensors")
+    with pytest.raises(InputError, match=r"moved: mapped to rows of run:other.*reads run:text"):
+        rows_of_texts(captioner, mapped, where="moved")
+
+
+def test_a_rotation_may_have_been_fitted_on_mapped_rows(captioner, images):
+    facts = {"model": "m, centred", "fingerprint": "mapped-1", "mapped": {"into": "centred"}}
+    mapped = Embeddings(images.matrix, manifest=facts)
+    texts = np.asarray(captioner.memory()[0].matrix)[::2]
+    rotation = fit_rotation(images.matrix, texts, method="ridge", made_by=(facts, MADE_BY))
+    rows = rows_of_images(captioner, rotation, mapped, where="photos", rotation_file="r")
+    assert np.array_equal(rows, rotation.map(images.matrix))
 
 
 def test_a_memory_is_projected_on_before_the_decoder_reads(captioner):

@@ -14,6 +14,8 @@ from coview.cli.progress import progress_of
 from coview.errors import UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from coview.data.scenes import Source
     from coview.embeddings import Embeddings
 
@@ -50,7 +52,8 @@ def write(
     run
         Run folder of the captioner, from `coview caption train`.
     rotation
-        From the images' space to the texts', from `coview rotate fit`; not for embeddings of texts.
+        From the images' space to the texts', from `coview rotate fit`; not for embeddings of texts, nor
+        for rows that `coview rotate apply` has mapped already.
     model
         What embeds the photos, the MODEL of `coview embed`; not for a file of embeddings.
     split
@@ -99,9 +102,12 @@ def write(
     search = Search(beam=beam, nucleus=nucleus, seed=seed)
     if num_captions < 1:
         raise UsageError(f"must be at least 1, not {num_captions}.", where="--num-captions")
+    if memory is not None and not 0 < memory < float("inf"):
+        raise UsageError(f"must be a positive number, not {memory:g}.", where="--memory", hint="Try 0.02.")
     is_rows = is_embedding_file(source)
     if is_rows and sheet is not None:
-        raise UsageError("a file of embeddings has no photos to show.", where="--sheet")
+        hint = "Leave it out, or give the photos and the --model that embeds them."
+        raise UsageError("a file of embeddings has no photos to show.", where="--sheet", hint=hint)
     captioner = load_captioner(run, device=pick_device(device))
     if is_rows:
         photos, images = None, load_embeddings(source)
@@ -215,13 +221,22 @@ def draw_sheet(sheet: Path, photos: "Source", split: str, ids: list[str], captio
 
 def table(scores: dict) -> list[str]:
     """Scores of the decoder and of what it is compared with, a line each."""
-    lines = [f"{'':<26}{'CIDEr-D':>8}   {'95 %':<16}{'BLEU-4':>7}{'ROUGE-L':>9}"]
+    lines = [f"{'':<26}{'CIDEr-D':<22}{'BLEU-4':<22}ROUGE-L"]
     for name, score in scores.items():
-        between = score.intervals.get("cider_d")
-        spread = "" if between is None else f"{between[0]:.3f} to {between[1]:.3f}"
-        lines.append(
-            f"{name:<26}{score.cider_d:>8.3f}   {spread:<16}{score.bleu[3]:>7.3f}{score.rouge_l:>9.3f}"
+        spread = score.intervals  # empty for a single image
+        cells = (
+            with_interval(score.cider_d, spread.get("cider_d")),
+            with_interval(score.bleu[3], spread["bleu"][3] if spread else None),
+            with_interval(score.rouge_l, spread.get("rouge_l")),
         )
+        lines.append(f"{name:<26}{cells[0]:<22}{cells[1]:<22}{cells[2]}".rstrip())
     first = next(iter(scores.values()))
-    lines.append(f"{len(first.cider_d_each):,} images; CIDEr-D raw, papers print 100 times it as CIDEr")
+    lines.append(
+        f"{len(first.cider_d_each):,} images, 95 % intervals; CIDEr-D raw, papers print 100 times it as CIDEr"
+    )
     return lines
+
+
+def with_interval(value: float, between: "np.ndarray | None") -> str:
+    """``0.401 [0.372, 0.429]``."""
+    return f"{value:.3f}" if between is None else f"{value:.3f} [{between[0]:.3f}, {between[1]:.3f}]"

@@ -13,7 +13,7 @@ import numpy as np
 from coview.embeddings import Embeddings
 from coview.encoders.trained import TrainedTextEncoder, load_text_encoder
 from coview.errors import InputError
-from coview.joining.rotation import Rotation
+from coview.joining.rotation import Rotation, unit_rows
 from coview.joining.space import encoder_of, require_space
 from coview.uses.baselines import central_caption, nearest_captions, shuffled_captions
 from coview.uses.caption_scores import CaptionScores, score_captions
@@ -56,8 +56,13 @@ def rows_of_images(
     Raises
     ------
     InputError
-        The images are not of the rotation's space, or the rotation leads to another text encoder's.
+        The images are not of the rotation's space, perhaps mapped already, or the rotation leads to another
+        text encoder's.
     """
+    fitted = rotation.manifest.get("x", {}).get("encoder")
+    if "mapped" in images.manifest and encoder_of(images.manifest) != fitted:
+        what = f"these rows are mapped already, to {images.manifest['model']}."
+        raise InputError(what, where=where, hint="Leave out --rotation.")
     require_space(rotation.manifest.get("x", {}), rotation.mean_x, images, where)
     texts, _ = captioner.memory()
     here, there = encoder_of(texts.manifest), rotation.manifest.get("y", {}).get("encoder")
@@ -72,14 +77,23 @@ def rows_of_images(
 
 
 def rows_of_texts(captioner: Captioner, texts: Embeddings, *, where: str) -> np.ndarray:
-    """Embeddings of texts (N, D) as the decoder reads them.
+    """Embeddings of texts (N, D), or rows mapped to them by `apply_rotation`, as the decoder reads them.
 
     Raises
     ------
     InputError
-        They are another encoder's.
+        They are another encoder's, or mapped to another's.
     """
     own, _ = captioner.memory()
+    if mapped := texts.manifest.get("mapped"):
+        led_to = str(texts.manifest["model"]).removesuffix(f", {mapped['into']}")
+        # The file names the encoder, but does not keep its hash.
+        if led_to != own.manifest.get("model") or texts.matrix.shape[1] != len(captioner.mean):
+            what = f"mapped to rows of {led_to}, and the captioner reads {own.manifest.get('model')}."
+            hint = "Give the rows as they were before, and the rotation as --rotation."
+            raise InputError(what, where=where, hint=hint)
+        is_centred = mapped["into"] == "centred"
+        return unit_rows(texts.matrix) if is_centred else prepared(texts.matrix, captioner.mean)
     here, theirs = encoder_of(own.manifest), encoder_of(texts.manifest)
     if texts.matrix.ndim != 2 or texts.matrix.shape[1] != len(captioner.mean):
         what = f"rows of {texts.matrix.shape[1:]} numbers, and the captioner reads {len(captioner.mean)}."
