@@ -178,6 +178,13 @@ def test_a_file_that_holds_no_frequencies_is_refused(tmp_path, content):
         load_frequencies(tmp_path / "df.json")
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_references_in_the_place_of_frequencies_are_told_how_to_be_counted(tmp_path, rows):
+    (tmp_path / "refs.jsonl").write_text('{"id": "a", "captions": ["a dog"]}\n' * rows)
+    with pytest.raises(InputError, match=r"these are references.*coview caption df .*refs\.jsonl --out"):
+        load_frequencies(tmp_path / "refs.jsonl")
+
+
 @pytest.mark.parametrize("count", ["0", "4", "true", '"2"', "1.5", "null"])
 def test_impossible_frequencies_are_refused(tmp_path, count):
     head = '{"schema": "coview.document-frequencies/1", "images": 3, "tokens": "ptb", "counts": {"dog": '

@@ -36,6 +36,8 @@ def score(
 ) -> None:
     """Score captions against reference captions: CIDEr-D, BLEU-1 to 4, ROUGE-L, with 95 % intervals.
 
+    References of images that have no caption are left out, which is said.
+
     Parameters
     ----------
     captions : Path
@@ -56,11 +58,17 @@ def score(
     from coview.uses.caption_scores import document, score_captions, words
 
     frequencies = load_frequencies(df) if df else None
-    written, referred = pair_captions(captions, references)
-    scores = score_captions(written, referred, tokens=tokens, frequencies=frequencies, seed=seed)
+    paired = pair_captions(captions, references)
+    scores = score_captions(
+        paired.captions, paired.references, tokens=tokens, frequencies=frequencies, seed=seed
+    )
     result = document(scores) | {"captions": str(captions), "references": str(references), "seed": seed}
     result["df"] = str(df) if df else "references"
-    for warning in scores.warnings:
+    if paired.left_out:
+        total = len(paired.references) + paired.left_out
+        left_out = f"{paired.left_out:,} of {total:,}"
+        result["warnings"].append(f"images of {references} left out, as they have no caption: {left_out}.")
+    for warning in result["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     counted = f"{df} ({frequencies.images:,} images)" if frequencies else "these references"
     emit("caption.score", result, as_json=json, text=f"{words(scores)}; document frequencies of {counted}")

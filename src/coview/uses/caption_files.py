@@ -7,6 +7,7 @@ a reference may not.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from coview.data.readers.lines import TextFile
 from coview.data.readers.records import json_records
@@ -15,6 +16,14 @@ from coview.errors import InputError
 
 LIST_OF_CAPTIONS = 'A row reads {"id": "1", "captions": ["a dog runs", "the dog is running"]}.'
 ONE_CAPTION = 'A row reads {"id": "1", "caption": "a dog runs"}.'
+
+
+class Paired(NamedTuple):
+    """Captions, the references of each, and how many images have references and no caption."""
+
+    captions: list[str]
+    references: list[list[str]]
+    left_out: int
 
 
 def read_candidates(source: Path) -> dict[str, str]:
@@ -48,27 +57,28 @@ def read_references(source: Path) -> dict[str, list[str]]:
     return references
 
 
-def pair_captions(candidates: Path, references: Path) -> tuple[list[str], list[list[str]]]:
+def pair_captions(candidates: Path, references: Path) -> Paired:
     """Captions and their references in the order of the references' file.
+
+    As with coco-caption, references of more images than have captions (of a whole set, for one split of it)
+    are left out.
 
     Raises
     ------
     InputError
-        See `read_candidates`; or an id of one file is missing in the other.
+        See `read_candidates`; or a caption has no references.
     """
     written, referred = read_candidates(candidates), read_references(references)
-    for file, ids, other, known in (
-        (candidates, written, references, referred),
-        (references, referred, candidates, written),
-    ):
-        if lost := [identifier for identifier in ids if identifier not in known]:
-            raise InputError(
-                f"id {lost[0]!r}{f' and {len(lost) - 1:,} more' if lost[1:] else ''} "
-                f"{'are' if lost[1:] else 'is'} not in {other}.",
-                where=f"{file} row {_row_of(file, lost[0])}",
-                hint="Every image needs one caption and its references.",
-            )
-    return [written[identifier] for identifier in referred], list(referred.values())
+    if lost := [identifier for identifier in written if identifier not in referred]:
+        raise InputError(
+            f"id {lost[0]!r}{f' and {len(lost) - 1:,} more' if lost[1:] else ''} "
+            f"{'are' if lost[1:] else 'is'} not in {references}.",
+            where=f"{candidates} row {_row_of(candidates, lost[0])}",
+            hint="Every caption needs references.",
+        )
+    ids = [identifier for identifier in referred if identifier in written]
+    pairs = [written[one] for one in ids], [referred[one] for one in ids]
+    return Paired(*pairs, left_out=len(referred) - len(ids))
 
 
 def _row_of(source: Path, wanted: str) -> int:

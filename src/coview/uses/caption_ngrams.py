@@ -3,6 +3,7 @@
 Counts are sparse rows sorted by text, so that a score of captions is a sum over rows.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,9 @@ def save_frequencies(target: str | Path, frequencies: DocumentFrequencies) -> No
 
 def load_frequencies(source: str | Path) -> DocumentFrequencies:
     """Read document frequencies; InputError if the file holds anything else."""
+    if _holds_references(Path(source)):
+        hint = f"Count them first: coview caption df {source} --out FILE"
+        raise InputError("these are references, and no document frequencies.", where=str(source), hint=hint)
     document = read_json(source)
     images, counts, tokens = (document.get(name) for name in ("images", "counts", "tokens"))
     is_whole = document.get("schema") == SCHEMA and type(images) is int and isinstance(tokens, str)
@@ -63,6 +67,16 @@ def load_frequencies(source: str | Path) -> DocumentFrequencies:
         if type(count) is not int or not 1 <= count <= images:
             raise InputError(f"{gram!r} cannot occur in {count} of {images} images.", where=str(source))
     return DocumentFrequencies(images, counts, tokens)
+
+
+def _holds_references(source: Path) -> bool:
+    """Whether the first line is a row of references."""
+    try:
+        with open(source, encoding="utf-8") as stream:
+            row = json.loads(stream.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(row, dict) and "captions" in row
 
 
 class CaptionTexts(NamedTuple):
