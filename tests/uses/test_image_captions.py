@@ -118,10 +118,10 @@ def test_rows_that_are_mapped_already_need_no_rotation(captioner, images, tmp_pa
 
 def test_rows_mapped_elsewhere_are_refused(captioner, images, tmp_path):
     save_embeddings(tmp_path / "images.safetensors", images)
-    other = joined(captioner, images, model="run:other")
+    other = joined(captioner, images, fingerprint="0" * 16, model="run:other")
     apply_rotation(other, tmp_path / "images.safetensors", tmp_path / "moved.safetensors")
     mapped = load_embeddings(tmp_path / "moved.safetensors")
-    with pytest.raises(InputError, match=r"moved: mapped to rows of run:other.*reads run:text"):
+    with pytest.raises(InputError, match=r"moved: mapped to run:other.*reads run:text"):
         rows_of_texts(captioner, mapped, where="moved")
 
 

@@ -101,7 +101,12 @@ def _facts(rotation: Rotation, rows: Embeddings, side: str, into: str) -> dict:
     return {
         "model": f"{rotation.manifest['y']['model']}, {into}",
         "fingerprint": f"mapped-{space}",
-        "mapped": {"side": side, "into": into, "rotation": rotation.manifest["signature"]},
+        "mapped": {
+            "side": side,
+            "into": into,
+            "rotation": rotation.manifest["signature"],
+            "encoder": rotation.manifest["y"].get("encoder"),
+        },
         "from": rows.manifest,
         "versions": manifest()["versions"],
     }

@@ -85,16 +85,17 @@ def rows_of_texts(captioner: Captioner, texts: Embeddings, *, where: str) -> np.
         They are another encoder's, or mapped to another's.
     """
     own, _ = captioner.memory()
+    here, theirs = encoder_of(own.manifest), encoder_of(texts.manifest)
     if mapped := texts.manifest.get("mapped"):
-        led_to = str(texts.manifest["model"]).removesuffix(f", {mapped['into']}")
-        # The file names the encoder, but does not keep its hash.
-        if led_to != own.manifest.get("model") or texts.matrix.shape[1] != len(captioner.mean):
-            what = f"mapped to rows of {led_to}, and the captioner reads {own.manifest.get('model')}."
+        theirs = mapped["encoder"]
+        if texts.matrix.shape[1] != len(captioner.mean) or (here and theirs and here != theirs):
+            what = (
+                f"mapped to {texts.manifest['model']}, and the captioner reads {own.manifest.get('model')}."
+            )
             hint = "Give the rows as they were before, and the rotation as --rotation."
             raise InputError(what, where=where, hint=hint)
         is_centred = mapped["into"] == "centred"
         return unit_rows(texts.matrix) if is_centred else prepared(texts.matrix, captioner.mean)
-    here, theirs = encoder_of(own.manifest), encoder_of(texts.manifest)
     if texts.matrix.ndim != 2 or texts.matrix.shape[1] != len(captioner.mean):
         what = f"rows of {texts.matrix.shape[1:]} numbers, and the captioner reads {len(captioner.mean)}."
         raise InputError(what, where=where, hint="Rows of images need --rotation.")
