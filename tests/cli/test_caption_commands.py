@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from coview.cli import run
-from coview.embeddings import Embeddings, save_embeddings
+from coview.embeddings import Embeddings, load_embeddings, save_embeddings
 from coview.encoders import Encoder
 
 TINY = "--size xs --steps 3 --batch 8 --warmup 1 --precision fp32"
@@ -80,6 +80,23 @@ def test_every_score_of_the_table_has_its_interval(here, tmp_path, run_cli):
         (found,) = re.findall(f"^{name}{3 * scores}$", printed, re.MULTILINE)
         for value, low, high in zip(found[::3], found[1::3], found[2::3], strict=True):
             assert float(low) <= float(value) <= float(high)
+
+
+def test_scores_of_scenes_seen_in_training_say_so(here, tmp_path, run_cli):
+    """Of twenty scenes the decoder read some and the rotation was fitted on sixteen; scene 21 is new."""
+    images = load_embeddings("images.safetensors")
+    names = (NAMES[0], "new")
+    save_embeddings(tmp_path / "two.safetensors", Embeddings(images.matrix[:2], names, names))
+    save_embeddings(tmp_path / "new.safetensors", Embeddings(images.matrix[1:2], names[1:], names[1:]))
+    lines = [json.dumps({"id": name, "captions": ["a red ring"]}) for name in names]
+    (tmp_path / "refs.jsonl").write_text("\n".join(lines) + "\n")
+    more = ("--refs", tmp_path / "refs.jsonl", "--out", tmp_path / "c.jsonl", "--json")
+    for file, seen in (("two", ["1 of 2 scenes were seen in training"]), ("new", [])):
+        code, printed, err = run_cli("caption", "write", tmp_path / f"{file}.safetensors", *ROTATED, *more)
+        assert code == 0, err
+        warnings = [one for one in json.loads(printed)["result"]["warnings"] if "seen in training" in one]
+        assert [one.split(",")[0] for one in warnings] == seen
+        assert all(one in err for one in warnings)
 
 
 def test_an_image_without_references_is_named_and_nothing_written(here, tmp_path, run_cli):

@@ -97,6 +97,7 @@ def write(
         nearest_first,
         rows_of_images,
         rows_of_texts,
+        seen_in_training,
     )
 
     search = Search(beam=beam, nucleus=nucleus, seed=seed)
@@ -113,8 +114,8 @@ def write(
         photos, images = None, load_embeddings(source)
     else:
         photos, images = embed_photos(source, model, split, device, quiet)
-    if rotation is not None:
-        found = load_rotation(rotation)
+    found = None if rotation is None else load_rotation(rotation)
+    if found is not None:
         rows = rows_of_images(captioner, found, images, where=source, rotation_file=str(rotation))
     elif is_rows:
         rows = rows_of_texts(captioner, images, where=source)
@@ -157,7 +158,13 @@ def write(
         first = [texts[0] for texts in captions]
         scores = scores_beside_baselines(first, rows, kept, references, seed=seed)
         result["scores"] = {name: document(score) for name, score in scores.items()}
-        for warning in scores["decoder"].warnings:
+        result["warnings"] = list(scores["decoder"].warnings)
+        if seen := seen_in_training(captioner, found, images):
+            result["warnings"].append(
+                f"{seen:,} of {len(ids):,} scenes were seen in training, by the decoder or by the rotation: "
+                "these scores are not held-out ones. Choose others, for instance with --split test."
+            )
+        for warning in result["warnings"]:
             print(f"warning: {warning}", file=sys.stderr)
         lines += ["", *table(scores)]
     emit("caption.write", result, as_json=json, text="\n".join([*lines, str(out)]))

@@ -15,6 +15,7 @@ from coview.encoders.trained import TrainedTextEncoder, load_text_encoder
 from coview.errors import InputError
 from coview.joining.rotation import Rotation, unit_rows
 from coview.joining.space import encoder_of, require_space
+from coview.pairing import scenes_of
 from coview.uses.baselines import central_caption, nearest_captions, shuffled_captions
 from coview.uses.caption_scores import CaptionScores, score_captions
 from coview.uses.captioner import Captioner, prepared
@@ -87,7 +88,7 @@ def rows_of_texts(captioner: Captioner, texts: Embeddings, *, where: str) -> np.
     own, _ = captioner.memory()
     here, theirs = encoder_of(own.manifest), encoder_of(texts.manifest)
     if mapped := texts.manifest.get("mapped"):
-        theirs = mapped["encoder"]
+        theirs = mapped.get("encoder")
         if texts.matrix.shape[1] != len(captioner.mean) or (here and theirs and here != theirs):
             what = (
                 f"mapped to {texts.manifest['model']}, and the captioner reads {own.manifest.get('model')}."
@@ -103,6 +104,19 @@ def rows_of_texts(captioner: Captioner, texts: Embeddings, *, where: str) -> np.
         what = f"made by {texts.manifest.get('model')}, and the captioner reads {own.manifest.get('model')}."
         raise InputError(what, where=where, hint="Rows of images need --rotation.")
     return prepared(texts.matrix, captioner.mean)
+
+
+def seen_in_training(captioner: Captioner, rotation: Rotation | None, images: Embeddings) -> int:
+    """How many rows show a scene whose texts the decoder has read, or that the rotation was fitted on.
+
+    By the names of scenes; 0 where the rows have none.
+    """
+    scenes = scenes_of(images)
+    read = set(scenes_of(captioner.memory()[0]))
+    seen = np.array([scene in read for scene in scenes], dtype=bool)
+    if rotation is not None:
+        seen |= rotation.was_fitted_on(scenes)
+    return int(seen.sum())
 
 
 def captions_of(
