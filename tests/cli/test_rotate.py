@@ -239,3 +239,20 @@ def test_export_says_which_rows_texts_are_compared_with(run_cli, text_run, tmp_p
         assert json.loads((tmp_path / side / "coview.json").read_text())["side"] == side
     words = " ".join(run_cli("export", "--help")[1].split())
     assert "where it maps images to texts, by `coview rotate apply R IMAGES`" in words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--out", "r.npy"), "a rotation is written as .safetensors"),
+        (("--out", "r.safetensors", "--min-recall", "90"), "--min-recall: a recall lies between 0 and 1"),
+        (("--out", "r.safetensors", "--reweight", "3"), "--reweight: it lies between 0 and 1"),
+        (("--out", "r.safetensors", "--pairs", "none", "--method", "ridge"), "--method: without pairs"),
+    ],
+)
+def test_options_of_fit_that_make_no_sense(spaces, run_cli, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    code, _, err = run_cli("rotate", "fit", *spaces, *options)
+    assert (code, words in err) == (2, True), err
+    assert set(tmp_path.iterdir()) == before

@@ -58,10 +58,8 @@ def apply(
         )
     for note in done.notes:
         print(f"note: {note}", file=sys.stderr)
-    result = {
-        **{"path": str(done.path), "rows": done.rows, "width": done.width, "side": side, "into": into},
-        "notes": done.notes,
-    }
+    shape = {"rows": done.rows, "width": done.width}
+    result = {"path": str(done.path), **shape, "side": side, "into": into, "notes": done.notes}
     text = f"{done.rows:,} rows of {done.width:,} numbers\n{done.path}"
     emit("rotate.apply", result, as_json=json, text=text)
 

@@ -68,6 +68,7 @@ def fit(
     json
         Print one JSON document.
     """
+    _check_options(pairs, out, method, reweight, min_recall)
     if pairs == "none":
         _fit_unpaired(a, b, out, holdout, min_recall, known, seed, json)
         return
@@ -94,6 +95,20 @@ def fit(
         "notes": notes,
     }
     emit("rotate.fit", result, as_json=json, text=wording.fit_words(rotation, judged, notes, str(out)))
+
+
+def _check_options(
+    pairs: str, out: Path, method: str | None, reweight: float, min_recall: float | None
+) -> None:
+    """UsageError for options that make no sense, before any file is read."""
+    if out.suffix in (".npy", ".npz", ".parquet"):
+        raise UsageError("a rotation is written as .safetensors.", where=f"--out {out}")
+    if not 0 <= reweight <= 1:
+        raise UsageError(f"it lies between 0 and 1, not at {reweight:g}.", where="--reweight")
+    if min_recall is not None and not 0 <= min_recall <= 1:
+        raise UsageError(f"a recall lies between 0 and 1, not at {min_recall:g}.", where="--min-recall")
+    if pairs == "none" and method is not None:
+        raise UsageError("without pairs the map is always a rotation.", where="--method")
 
 
 def paired_rows(a: Path, b: Path) -> "PairedRows":
