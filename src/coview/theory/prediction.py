@@ -189,7 +189,8 @@ def predict_views(
     """
     features, scenes = corpus.clean.rows.shape[1], len(corpus.scenes)
     if not 1 <= dim < features:
-        raise UsageError(f"dim is from 1 to {features - 1} with {features} features, not {dim}.")
+        what = f"{features} features allow 1 to {features - 1} directions, not {dim}."
+        raise UsageError(what, where="--dim", hint="Lower --dim, or give texts of more different words.")
     if k >= scenes // FOLDS:
         raise UsageError(f"k={k} neighbours do not fit the {scenes // FOLDS} scenes held out at a time.")
     fold = np.random.default_rng([seed, 2]).permutation(scenes) % FOLDS
