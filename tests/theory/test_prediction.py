@@ -171,7 +171,7 @@ def test_an_encoder_that_sees_the_scene_is_predicted_to_align_with_good_views():
 def test_few_scenes_are_warned_of_and_bad_sizes_refused():
     corpus = planted(scenes=60)
     assert any("poor below 80" in note for note in predict_views(corpus, 4).notes)
-    with pytest.raises(UsageError, match="--dim: 8 features allow 1 to 7 directions, not 8. Lower --dim"):
+    with pytest.raises(UsageError, match=r"--dim: 8 features allow 1 to 7 directions, not 8\. Lower --dim"):
         predict_views(corpus, 8)
     with pytest.raises(UsageError, match="do not fit the 12 scenes"):
         predict_views(corpus, 2, k=12)
