@@ -62,7 +62,7 @@ def prepare(folder: Path, texts: str, pairs: int) -> dict:
     (folder / "pairs.json").write_text(json.dumps(chosen), encoding="utf-8")
 
     tokenizer = train_tokenizer(
-        (text for texts_of_scene in scenes for text in texts_of_scene), SHAPE["vocab_size"]
+        lambda: (text for texts_of_scene in scenes for text in texts_of_scene), SHAPE["vocab_size"]
     )
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
     wrapped = PreTrainedTokenizerFast(

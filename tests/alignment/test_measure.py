@@ -145,9 +145,9 @@ def test_low_precision_storage_hardly_matters():
 
 
 def test_halves_too_small_for_k_give_no_error_bar_and_say_why():
-    found = align(*latent_views(40, 10), k=25, permutations=50)
+    found = align(*latent_views(40, 10), metric="cknna", k=25, permutations=50)
     assert np.isnan(found.stderr)
-    assert "halves of 40 rows cannot hold 25" in found.notes[-1]
+    assert "halves of 40 rows are too small for k = 25" in found.notes[-1]
 
 
 def test_full_cca_of_few_samples_is_one_and_its_null_says_so():

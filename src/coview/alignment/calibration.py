@@ -91,6 +91,11 @@ def half_splits(n: int, count: int, seed: int, groups=None) -> Iterator[tuple[np
         yield np.flatnonzero(first), np.flatnonzero(~first)
 
 
+def half_neighbours(k: int) -> int:
+    """How many neighbours of a half stand for k of the whole: the same share of the rows."""
+    return max(1, k // 2)
+
+
 def half_split_error(halves: np.ndarray) -> float:
     """Standard error of a score from its values on random halves, shape (S, 2): rms(first - second) / 2.
 
@@ -101,14 +106,52 @@ def half_split_error(halves: np.ndarray) -> float:
     return float(np.sqrt(np.mean(difference**2)) / 2)
 
 
+def row_error(rows: np.ndarray, groups: np.ndarray | None = None) -> float:
+    """Standard error of the mean of rows, shape (N,), were they independent; with groups, were these."""
+    deviation = rows - rows.mean(dtype=np.float64)
+    if groups is not None:
+        deviation = np.bincount(np.unique(groups, return_inverse=True)[1], deviation)
+    count = len(deviation)
+    if count < 2:
+        return float("nan")
+    return float(np.sqrt(deviation @ deviation * count / (count - 1)) / len(rows))
+
+
+def dependent_row_error(
+    rows: np.ndarray, halves: np.ndarray, halves_alone: np.ndarray, groups: np.ndarray | None = None
+) -> float:
+    """Standard error of the mean of rows that share neighbours.
+
+    The variance is that of independent rows and, on top of it, as much as random halves differ by more than
+    independent rows of theirs would; never less than that of independent rows.
+
+    Parameters
+    ----------
+    rows : array of shape (N,)
+    halves, halves_alone : arrays of shape (S, 2), the means of random halves and their `row_error`
+    groups : array of N int, optional
+    """
+    independent = row_error(rows, groups) ** 2
+    expected = np.mean((halves_alone**2).sum(axis=1)) / 4
+    return float(np.sqrt(independent + max(0.0, half_split_error(halves) ** 2 - expected)))
+
+
 def interval_95(score: float, stderr: float) -> tuple[float, float]:
     """Nominal 95 % confidence interval of a score."""
     return score - 1.96 * stderr, score + 1.96 * stderr
 
 
-def paired_error(halves_a: np.ndarray, halves_b: np.ndarray) -> float:
-    """Standard error of score a - score b, measured on the same rows and halves (see `half_split_error`)."""
-    return half_split_error(np.asarray(halves_a) - np.asarray(halves_b))
+def paired_error(halves_a: np.ndarray, halves_b: np.ndarray, stderr_a: float, stderr_b: float) -> float:
+    """Standard error of score a - score b, from the same halves of the same rows and the errors of the two.
+
+    It is the half-split error of the difference, corrected as much as the errors of the two scores correct
+    their half-split errors.
+    """
+    difference = half_split_error(halves_a - halves_b)
+    if difference == 0:
+        return 0.0
+    uncorrected = np.hypot(half_split_error(halves_a), half_split_error(halves_b))
+    return difference * float(np.hypot(stderr_a, stderr_b) / uncorrected)
 
 
 def permutation_p(score: float, null: np.ndarray) -> float:

@@ -95,7 +95,7 @@ def cross_fitted_max(metric: Metric, x: Side, y: Side, *, splits: int, seed: int
     that N does not change; otherwise each half is scored by itself.
     """
     n = len(x[0][0])
-    by_row = None if metric.per_row is None else _scores_by_row(metric, x, y)
+    by_row = None if metric.per_row is None else scores_by_row(metric, x, y)
     scores = []
     for first, second in half_splits(n, splits if by_row is not None else COSTLY_SPLITS, seed, groups):
         if by_row is not None:
@@ -110,8 +110,8 @@ def _mean_over(by_row: np.ndarray, half: np.ndarray) -> np.ndarray:
     return by_row[..., half].mean(axis=-1, dtype=np.float64)
 
 
-def _scores_by_row(metric: Metric, x: Side, y: Side) -> np.ndarray:
-    """Per-row scores of all layer pairs, shape (Lx, Ly, N)."""
+def scores_by_row(metric: Metric, x: Side, y: Side) -> np.ndarray:
+    """Scores of rows for all layer pairs, shape (Lx, Ly, N), averaged over the alternatives of each side."""
     assert metric.per_row is not None
     total = np.zeros((len(x[0]), len(y[0]), len(x[0][0])), dtype=np.float32)
     for layers_x in x:

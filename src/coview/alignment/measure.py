@@ -18,6 +18,7 @@ from coview.alignment.metrics import METRICS, Metric, Settings
 from coview.alignment.neighbours import SIMILARITIES, require_k
 from coview.alignment.sides import Side, pair_any, prepared_layers, sample_queries, summarise
 from coview.alignment.signature import format_signature
+from coview.alignment.standard_error import standard_error
 from coview.errors import UsageError, did_you_mean
 from coview.pairing import Pairs
 
@@ -40,7 +41,7 @@ class Alignment:
     chance : float
         Expected for unrelated spaces at one layer pair: exact where known, else the mean of the permutations.
     stderr : float
-        Standard error from random halves of the samples; NaN when k is too large for halves.
+        Standard error over samples of n (see `standard_error`); NaN when k is too large for halves.
     z : float, or None
         Distance from chance in standard deviations over all re-pairings (over the permutations drawn where no
         exact deviation is known, or where the largest of many layer pairs was taken).
@@ -54,7 +55,7 @@ class Alignment:
     cross_fitted : float, or None for a single pair
         Best pair chosen on one half of the samples and scored on the other.
     null : ndarray of shape (permutations,), scores of re-paired rows
-    halves : ndarray of shape (splits, 2), scores of random halves at the chosen layers
+    halves : ndarray of shape (splits, 2), scores of random halves at the chosen layers, with half of k
     perfect : float, the score of identical spaces
     notes : tuple of str
     diagnostics : Diagnostics of both sides at the chosen layers, where asked for
@@ -278,7 +279,16 @@ class Plan:
         crossed = None
         if matrix.size > 1 and choice.searches and self.splits:
             crossed = cross_fitted_max(metric, x, y, splits=self.splits, seed=self.seed, groups=groups)
-        halves = self._halves(metric, best_x, best_y, groups)
+        stderr, halves = standard_error(
+            metric,
+            best_x,
+            best_y,
+            self.k,
+            splits=self.splits,
+            seed=self.seed,
+            groups=groups,
+            sampled=settings.queries is not None,
+        )
         one_pair = matrix.size == 1 or not choice.searches
         null = self._null(metric, *((best_x, best_y) if one_pair else (x, y)), groups, progress)
         largest = float(matrix[chosen])
@@ -290,11 +300,11 @@ class Plan:
             deviation = metric.deviation(best_x[0][0], best_y[0][0])
         notes = list(pairs.notes)
         if self.splits and not len(halves):
-            notes.append(f"no standard error: halves of {len(x[0][0])} rows cannot hold {self.k} neighbours")
+            notes.append(f"no standard error: halves of {len(x[0][0])} rows are too small for k = {self.k}")
         return Alignment(
             score=score,
             chance=chance,
-            stderr=calibration.half_split_error(halves) if len(halves) else float("nan"),
+            stderr=stderr,
             z=_z(largest, chance, deviation, null),
             p=calibration.permutation_p(largest, null) if self.permutations else None,
             n=n,
@@ -310,16 +320,6 @@ class Plan:
             perfect=metric.perfect(self.k),
             notes=tuple(notes),
         )
-
-    def _halves(self, metric: Metric, x: Side, y: Side, groups) -> np.ndarray:
-        asked = len(x[0][0])
-        if "k" in metric.uses and self.queries is None and self.k >= asked // 2:
-            return np.empty((0, 2))
-        scores = [
-            [score_matrix(metric, rows_of(x, half), rows_of(y, half))[0, 0] for half in halves]
-            for halves in calibration.half_splits(asked, self.splits, self.seed, groups)
-        ]
-        return np.array(scores).reshape(-1, 2)
 
     def _null(self, metric: Metric, x: Side, y: Side, groups, progress: Progress) -> np.ndarray:
         """Scores of re-paired rows: the largest over layer pairs, one permutation for all of them."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coview.alignment.calibration import overlap_chance, overlap_null_moments
+from coview.alignment.calibration import half_neighbours, overlap_chance, overlap_null_moments
 from coview.alignment.cknna import NeighbourKernel
 from coview.alignment.kernels import cka, cka_chance, gaussian_kernel, linear_kernel, unbiased_cka_deviation
 from coview.alignment.neighbours import NeighbourLists, half_depth, top_neighbours
@@ -87,11 +87,13 @@ class Metric:
     uses: tuple[str, ...] = ()
 
 
-def neighbour_lists(layer: Layer, settings: Settings) -> NeighbourLists:
-    """Ranked neighbours of one layer, deeper than k where halves will be asked for."""
+def neighbour_lists(layer: Layer, settings: Settings, k_half: int | None = None) -> NeighbourLists:
+    """Ranked neighbours of one layer, deeper than k where halves will be asked for `k_half` (k) of them."""
     n, k = layer.shape[0], settings.k
     largest = 1 if settings.groups is None else int(np.bincount(settings.groups).max())
-    depth = half_depth(k, n, largest) if settings.halves and settings.queries is None else k
+    depth = k
+    if settings.halves and settings.queries is None:
+        depth = max(k, half_depth(k if k_half is None else k_half, n, largest))
     ids = top_neighbours(
         layer, depth, metric=settings.similarity, queries=settings.queries, groups=settings.groups
     )
@@ -117,7 +119,7 @@ def _on_lists(per_row, compare=None, **facts) -> Metric:
         return float(per_row(x.top.T, y.top.T).mean())
 
     return Metric(
-        summarise=neighbour_lists,
+        summarise=lambda layer, settings: neighbour_lists(layer, settings, half_neighbours(settings.k)),
         compare=compare or mean,
         invariances=("rotation", "scale"),
         per_row=per_row,
