@@ -61,5 +61,18 @@ def test_halves_that_differ_no_more_than_rows_do_add_nothing():
     rows = np.random.default_rng(0).standard_normal(400)
     halves = np.array([[rows[half].mean() for half in split] for split in half_splits(400, 50, 0)])
     alone = np.array([[row_error(rows[half]) for half in split] for split in half_splits(400, 50, 0)])
-    assert dependent_row_error(rows, halves * 0, alone) == row_error(rows)
-    assert dependent_row_error(rows, halves, alone) == pytest.approx(row_error(rows), rel=0.1)
+    assert dependent_row_error(rows, halves * 0, alone)[0] == row_error(rows)
+    error, same = dependent_row_error(rows, halves, alone)
+    assert error == pytest.approx(row_error(rows), rel=0.1)
+    np.testing.assert_allclose(
+        same, halves, atol=0.01 * halves.std()
+    )  # as many neighbours in halves: no change
+
+
+def test_halves_whose_rows_vary_more_are_drawn_together():
+    rows, halves = np.array([0.0, 1.0, 0.0, 1.0]), np.array([[0.2, 0.4], [0.4, 0.6]])
+    alone = np.full(
+        (2, 2), row_error(rows) * 2
+    )  # rms over both halves of a split: twice as much over two halves
+    _, narrower = dependent_row_error(rows, halves, alone)
+    np.testing.assert_allclose(narrower, 0.4 + (halves - 0.4) / 2**0.5)

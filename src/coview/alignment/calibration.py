@@ -119,21 +119,30 @@ def row_error(rows: np.ndarray, groups: np.ndarray | None = None) -> float:
 
 def dependent_row_error(
     rows: np.ndarray, halves: np.ndarray, halves_alone: np.ndarray, groups: np.ndarray | None = None
-) -> float:
-    """Standard error of the mean of rows that share neighbours.
+) -> tuple[float, np.ndarray]:
+    """Standard error of the mean of rows that share neighbours, and the halves as they enter a comparison.
 
     The variance is that of independent rows and, on top of it, as much as random halves differ by more than
-    independent rows of theirs would; never less than that of independent rows.
+    independent rows of theirs would; never less than that of independent rows. What is common to two encoders
+    cancels in the difference of their halves. What is left is rows, and those of a half, with fewer neighbours
+    each, vary more than those of the whole: the halves are drawn together by as much.
 
     Parameters
     ----------
     rows : array of shape (N,)
     halves, halves_alone : arrays of shape (S, 2), the means of random halves and their `row_error`
     groups : array of N int, optional
+
+    Returns
+    -------
+    (float, array of shape (S, 2))
     """
     independent = row_error(rows, groups) ** 2
     expected = np.mean((halves_alone**2).sum(axis=1)) / 4
-    return float(np.sqrt(independent + max(0.0, half_split_error(halves) ** 2 - expected)))
+    error = np.sqrt(independent + max(0.0, half_split_error(halves) ** 2 - expected))
+    centre = halves.mean()
+    narrower = np.sqrt(independent / expected) if expected > 0 else 1.0
+    return float(error), centre + narrower * (halves - centre)
 
 
 def interval_95(score: float, stderr: float) -> tuple[float, float]:
@@ -141,17 +150,9 @@ def interval_95(score: float, stderr: float) -> tuple[float, float]:
     return score - 1.96 * stderr, score + 1.96 * stderr
 
 
-def paired_error(halves_a: np.ndarray, halves_b: np.ndarray, stderr_a: float, stderr_b: float) -> float:
-    """Standard error of score a - score b, from the same halves of the same rows and the errors of the two.
-
-    It is the half-split error of the difference, corrected as much as the errors of the two scores correct
-    their half-split errors.
-    """
-    difference = half_split_error(halves_a - halves_b)
-    if difference == 0:
-        return 0.0
-    uncorrected = np.hypot(half_split_error(halves_a), half_split_error(halves_b))
-    return difference * float(np.hypot(stderr_a, stderr_b) / uncorrected)
+def paired_error(halves_a: np.ndarray, halves_b: np.ndarray) -> float:
+    """Standard error of score a - score b, measured on the same rows and halves (see `half_split_error`)."""
+    return half_split_error(np.asarray(halves_a) - np.asarray(halves_b))
 
 
 def permutation_p(score: float, null: np.ndarray) -> float:

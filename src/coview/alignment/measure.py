@@ -55,7 +55,7 @@ class Alignment:
     cross_fitted : float, or None for a single pair
         Best pair chosen on one half of the samples and scored on the other.
     null : ndarray of shape (permutations,), scores of re-paired rows
-    halves : ndarray of shape (splits, 2), scores of random halves at the chosen layers, with half of k
+    halves : ndarray of shape (splits, 2), random halves at the chosen layers, for paired comparisons
     perfect : float, the score of identical spaces
     notes : tuple of str
     diagnostics : Diagnostics of both sides at the chosen layers, where asked for

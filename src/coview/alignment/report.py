@@ -217,7 +217,7 @@ def compare(first: dict, second: dict, names: tuple[str, str] = ("first", "secon
         first.get("seed") == second.get("seed") and halves[0].shape == halves[1].shape and len(halves[0]) > 0
     )
     if paired:
-        error = paired_error(halves[0], halves[1], first["stderr"], second["stderr"])
+        error = paired_error(*halves)
     else:
         error = float(
             np.linalg.norm([np.nan if r["stderr"] is None else r["stderr"] for r in (first, second)])

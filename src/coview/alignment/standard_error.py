@@ -21,6 +21,8 @@ def standard_error(
 ) -> tuple[float, np.ndarray]:
     """The standard error of one layer pair's score, NaN without halves; and their scores, shape (splits, 2).
 
+    The scores of halves serve comparisons (`calibration.paired_error`), and are scaled for them.
+
     Parameters
     ----------
     metric : Metric
@@ -51,7 +53,7 @@ def standard_error(
             scores[number, which] = rows.mean()
             alone[number, which] = calibration.row_error(rows, None if groups is None else groups[half])
     rows = scores_by_row(metric, x, y)[0, 0]
-    return calibration.dependent_row_error(rows, scores, alone, groups), scores
+    return calibration.dependent_row_error(rows, scores, alone, groups)
 
 
 def _with_k(side: Side, k: int) -> Side:
