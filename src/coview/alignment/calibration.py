@@ -123,9 +123,9 @@ def dependent_row_error(
     """Standard error of the mean of rows that share neighbours, and the halves as they enter a comparison.
 
     The variance is that of independent rows and, on top of it, as much as random halves differ by more than
-    independent rows of theirs would; never less than that of independent rows. What is common to two encoders
-    cancels in the difference of their halves. What is left is rows, and those of a half, with fewer neighbours
-    each, vary more than those of the whole: the halves are drawn together by as much.
+    independent rows of theirs would; never less than that of independent rows. What two encoders have in
+    common cancels in the difference of their halves. What is left is rows; and those of a half, with fewer
+    neighbours each, vary more than those of the whole: the halves are drawn together by as much.
 
     Parameters
     ----------
