@@ -21,7 +21,7 @@ WORDS = {
     "bag of words, 128": 128,
     "bag of words": 256,
 }  # as wide as the arms' embeddings, and coview's default
-ARMS = ("good", "bad", "next-token", *WORDS)
+ARMS = ("good", "bad", "next-token", "good-256", *WORDS)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@
         --caltech FOLDER --imagenet FOLDER [--parts retrieval zeroshot rosetta] > joining.json
 
 The runs are those of `coview study` on Multi30k (docs/results/flickr.md), ARM-sSEED for three arms and three
-seeds; bag of words is fitted on the same training captions. Prints one JSON document.
+seeds, and good-256-sSEED with embeddings of 256 dimensions (configs/good-256.yaml); bag of words is fitted on
+the same training captions. Prints one JSON document.
 
 retrieval   1,000 test photos and their 5,000 captions against the number of training pairs; a pair is a photo
             with the mean of its captions. Procrustes maps photos to texts, ridge texts to photos: each the
-            better way on the val photos. The pairs of a smaller number lie in those of a larger one.
+            better way on the val photos; whitened, photos to texts, where there are enough of them. The pairs
+            of a smaller number lie in those of a larger one.
 zeroshot    a rotation fitted on all training pairs, names of classes in coview's templates
 rosetta     no pairs: the protocol of `coview.uses.rosetta` on the training photos and captions, five seeds on
             the first run of each arm, and beside it the rotation from the pairs of the same photos; where the
@@ -29,7 +31,7 @@ from coview.embeddings import Embeddings
 from coview.held_out import HeldOut
 from coview.joining.blind import search
 from coview.joining.paired import PairedRows, pair_up
-from coview.joining.procrustes import fit_rotation
+from coview.joining.procrustes import fit_rotation, least_pairs
 from coview.joining.rotation import Rotation
 from coview.joining.sharpening import open_side
 from coview.runs import manifest
@@ -38,21 +40,21 @@ from coview.uses.rosetta import Judged, Task, cut, judge, rosetta, scene_means, 
 from coview.uses.zeroshot import class_rows, zero_shot
 
 SIZES = (30, 100, 300, 1000, 5000)
-METHODS = ("procrustes", "ridge")
+METHODS = ("procrustes", "ridge", "whitened")
 FEATURES = ("efficientnet_lite2", "efficientnet_lite0")
 
 
 def fit(images: np.ndarray, texts: np.ndarray, method: str) -> Rotation:
     """The map in the direction that serves the method better."""
-    pair = (images, texts) if method == "procrustes" else (texts, images)
+    pair = (texts, images) if method == "ridge" else (images, texts)
     return fit_rotation(*pair, method=method)
 
 
 def both_sides(rotation: Rotation, images, texts, method: str) -> tuple[np.ndarray, np.ndarray]:
     """Unit rows of images and of texts in the space the map leads to."""
-    if method == "procrustes":
-        return rotation.map(images), rotation.target(texts)
-    return rotation.target(images), rotation.map(texts)
+    if method == "ridge":
+        return rotation.target(images), rotation.map(texts)
+    return rotation.map(images), rotation.target(texts)
 
 
 def retrieval(side: TextSide, seed: int, train: HeldOut, test: HeldOut) -> Iterator[dict]:
@@ -62,6 +64,8 @@ def retrieval(side: TextSide, seed: int, train: HeldOut, test: HeldOut) -> Itera
     for size in (*SIZES, len(order)):
         drawn = np.sort(order[:size])
         for method in METHODS:
+            if size < least_pairs(method, train.images.shape[1], means.shape[1]):
+                continue
             rotation = fit(train.images[drawn], means[drawn], method)
             images, texts = both_sides(rotation, test.images, test_rows, method)
             row: dict = {"pairs": size, "method": method}
