@@ -32,6 +32,7 @@ SETTINGS = (
     ("skewed", 0.5, 48, True),
     ("clusters", 0.3, 16, True),
     ("clusters", 0.3, 128, True),
+    ("clusters", 0.3, 256, True),
     ("isotropic", 0.1, 48, False),
     ("gaussian", 0.1, 48, False),
     ("gaussian", 0.1, 16, False),
