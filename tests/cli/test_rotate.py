@@ -115,6 +115,8 @@ def test_help_says_what_a_method_needs_and_what_no_answer_exits_with(run_cli):
     words = " ".join(run_cli("rotate", "fit", "--help")[1].replace("│", " ").split())
     assert "needs as many pairs as the widths of A and B together" in words
     assert "The latter is an answer too: no file is written and the exit code is 0" in words
+    words = " ".join(run_cli("rotate", "apply", "--help")[1].replace("│", " ").split())
+    assert "A row's own distance from the mean is not kept" in words
 
 
 def test_a_map_at_chance_is_said_to_be(run_cli, spaces, tmp_path):
@@ -180,6 +182,7 @@ def test_errors_say_what_to_do(run_cli, spaces, tmp_path):
     assert run_cli("rotate", "fit", a, b, "--out", out)[0] == 0
     code, err = failing("apply", out, b, "--out", tmp_path / "m.npy")
     assert (code, "made by B (bb), the rotation was fitted on A (aa)" in err) == (3, True)
+    assert "They fit the rotation's side y. If that is meant: --side y." in err
     code, err = failing("eval", out, b, a)
     assert (code, "made by B" in err) == (3, True)
     code, err = failing("eval", tmp_path / "nothing", a, b)
