@@ -8,7 +8,7 @@ from cyclopts import App
 
 from coview.cli import emit
 from coview.cli.progress import progress_of
-from coview.cli.rotate_fit import Captions, Flag, Method, fit, paired_rows
+from coview.cli.rotate_fit import Captions, Flag, Method, fit, fitting_of, paired_rows, paired_to_fit
 from coview.errors import UsageError
 
 rotate = App(name="rotate", help="Join two spaces by one rotation, fitted with pairs or with none.")
@@ -119,7 +119,7 @@ def learning(
     sizes: str = "30,100,300,1000,5000",
     seeds: int = 3,
     method: Method | None = None,
-    reweight: float = 0.5,
+    reweight: float | None = None,
     captions: Captions = "mean",
     holdout: int | None = None,
     test: tuple[Path, Path] | None = None,
@@ -160,9 +160,8 @@ def learning(
     from coview.joining import curve, wording
     from coview.runs import write_json, write_text
 
-    both, judged_on = paired_rows(a, b), paired_rows(*test) if test else None
-    numbers = _sizes(sizes)
-    fitting = curve.Fitting(method, reweight, captions)
+    numbers, fitting = _sizes(sizes), fitting_of(method, reweight, captions)
+    both, judged_on = paired_to_fit(a, b), paired_rows(*test) if test else None
     with progress_of("maps", (len(numbers) + 1) * seeds, quiet=quiet) as update:
         points, notes = curve.learning_curve(
             both,
