@@ -132,17 +132,36 @@ def check_finite(matrix, where: str, ids: tuple[str, ...] | None = None) -> None
         good = np.isfinite(block.reshape(len(block), -1)).all(axis=1)
         if not good.all():
             row = start + int(np.argmin(good))
-            named = f" (id {ids[row]!r})" if ids is not None else ""
             what = "NaN" if np.isnan(block[row - start]).any() else "infinite values"
             overflow = what != "NaN" and block.dtype == np.float16
             raise InputError(
-                f"row {row}{named} holds {what}{', a float16 overflow' if overflow else ''}.",
+                f"{_named(row, ids)} holds {what}{', a float16 overflow' if overflow else ''}.",
                 where=where,
                 hint="Rows count from 0. "
                 + (
                     "Embed again and store float32 or bfloat16." if overflow else "Embed it again or drop it."
                 ),
             )
+
+
+def check_directions(matrix, where: str, ids: tuple[str, ...] | None = None) -> None:
+    """Raise InputError naming the first row that is all zero, or saying that all rows are equal."""
+    hint = "Rows count from 0. Embed it again or drop it."
+    differ = False
+    for start in range(0, len(matrix), ROWS_AT_ONCE):
+        block = np.asarray(matrix[start : start + ROWS_AT_ONCE])
+        zero = ~block.reshape(len(block), -1).any(axis=1)
+        if zero.any():
+            what = f"{_named(start + int(np.argmax(zero)), ids)} is all zero: it has no direction."
+            raise InputError(what, where=where, hint=hint)
+        differ = differ or bool((block != matrix[:1]).any())
+    if not differ and len(matrix) > 1:
+        what = f"all {len(matrix):,} rows are equal: they have no directions to be told apart by."
+        raise InputError(what, where=where, hint="Embed it again.")
+
+
+def _named(row: int, ids: tuple[str, ...] | None) -> str:
+    return f"row {row}" if ids is None else f"row {row} (id {ids[row]!r})"
 
 
 def _check_shape(embeddings: Embeddings, where: str) -> None:

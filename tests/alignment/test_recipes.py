@@ -85,13 +85,13 @@ def test_rows_no_metric_can_use_are_named(value, what):
     else:
         X[7, 3] = value
     with pytest.raises(InputError, match=rf"somewhere: row 7 .*{what}"):
-        check_layer(Layer(X), "somewhere")
+        check_layer(Layer(X, name="somewhere"))
 
 
 def test_a_row_that_is_the_mean_has_no_direction():
     X = np.array([[1.0, 2, 4], [3, 4, 0], [2, 3, 2]])
-    [layer] = prepare([Layer(X)], "center")
-    with pytest.raises(InputError, match="row 2 has no direction"):
+    [layer] = prepare([Layer(X, order=np.array([0, 2, 1]), name="a.npy")], "center")
+    with pytest.raises(InputError, match=r"a\.npy: row 2 has no direction"):  # the row of the file
         layer.rows(slice(1, 3))
 
 

@@ -75,7 +75,13 @@ def test_a_description_finds_its_scene(run_cli, folder, joined, tmp_path):
     assert scores == sorted(scores, reverse=True)
     assert Image.open(tmp_path / "s.png").width > 4 * 224
     code, out, _ = run_cli("retrieve", query, *joined, "--images", images, "--top", "3")
-    assert [line.split()[1] for line in out.splitlines()] == [one["image"] for one in result["found"][:3]]
+    head, *lines = out.splitlines()
+    assert [line.split()[1] for line in lines] == [one["image"] for one in result["found"][:3]]
+    level, deviation = (result["all_images"][name] for name in ("mean", "deviation"))
+    assert level + deviation < scores[0]
+    assert head.startswith(
+        f"cosine with 200 images; a random one of them scores {level:.3f} ± {deviation:.3f}"
+    )
 
 
 @pytest.mark.parametrize(

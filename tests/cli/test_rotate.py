@@ -115,6 +115,8 @@ def test_help_says_what_a_method_needs_and_what_no_answer_exits_with(run_cli):
     words = " ".join(run_cli("rotate", "fit", "--help")[1].replace("│", " ").split())
     assert "needs as many pairs as the widths of A and B together" in words
     assert "The latter is an answer too: no file is written and the exit code is 0" in words
+    words = " ".join(run_cli("rotate", "apply", "--help")[1].replace("│", " ").split())
+    assert "A row's own distance from the mean is not kept" in words
 
 
 def test_a_map_at_chance_is_said_to_be(run_cli, spaces, tmp_path):
@@ -175,13 +177,26 @@ def test_errors_say_what_to_do(run_cli, spaces, tmp_path):
     broken[5, 3] = np.nan
     code, err = failing("fit", a, _lone(tmp_path, broken, photos), "--out", out)
     assert (code, "row 5 (id 'p5') holds NaN" in err) == (3, True)
+    broken[5] = 0
+    for pairs in ("all", "none"):
+        files = (_lone(tmp_path, broken, photos), b)
+        code, err = failing("fit", *files, "--pairs", pairs, "--out", out)
+        assert (code, "other.safetensors: row 5 (id 'p5') is all zero" in err) == (3, True)
+        _lone(tmp_path, np.full((300, 16), 0.1), photos)
+        code, err = failing("fit", *files[::-1], "--pairs", pairs, "--out", out)
+        assert (code, "other.safetensors: all 300 rows are equal" in err) == (3, True)
+    code, err = failing("curve", b, _lone(tmp_path, broken, photos))
+    assert (code, "row 5 (id 'p5') is all zero" in err) == (3, True)
+    code, err = failing("fit", a, b, "--pairs", "none", "--known", tmp_path / "known.txt", "--out", out)
+    assert (code, err) == (3, f"coview rotate: {tmp_path / 'known.txt'}: there is no such file.\n")
     assert not out.exists()
 
     assert run_cli("rotate", "fit", a, b, "--out", out)[0] == 0
     code, err = failing("apply", out, b, "--out", tmp_path / "m.npy")
     assert (code, "made by B (bb), the rotation was fitted on A (aa)" in err) == (3, True)
+    assert "They fit the rotation's side y. If that is meant: --side y." in err
     code, err = failing("eval", out, b, a)
-    assert (code, "made by B" in err) == (3, True)
+    assert (code, "made by B" in err, "Are A and B swapped?" in err) == (3, True, True)
     code, err = failing("eval", tmp_path / "nothing", a, b)
     assert (code, "nothing: there is no such file. coview rotate fit A B --out FILE" in err) == (3, True)
     code, err = failing("apply", a, b, "--out", tmp_path / "m.npy")
@@ -248,6 +263,8 @@ def test_export_says_which_rows_texts_are_compared_with(run_cli, text_run, tmp_p
         (("--out", "r.safetensors", "--min-recall", "90"), "--min-recall: a recall lies between 0 and 1"),
         (("--out", "r.safetensors", "--reweight", "3"), "--reweight: it lies between 0 and 1"),
         (("--out", "r.safetensors", "--pairs", "none", "--method", "ridge"), "--method: without pairs"),
+        (("--out", "r.safetensors", "--reweight", "0.5"), "--reweight: only --method whitened weights"),
+        (("--out", "r.safetensors", "--reweight", "0.5", "--method", "procrustes"), "--reweight: only"),
     ],
 )
 def test_options_of_fit_that_make_no_sense(spaces, run_cli, tmp_path, monkeypatch, options, words):

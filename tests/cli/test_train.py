@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from coview.cli import NESTED, build_app
+
 TINY = {
     "size": "xs",
     "steps": 4,
@@ -339,6 +341,15 @@ def test_what_is_typed_wrong(run_cli, words, message, hint):
     assert message in document["error"]["message"]
     assert document["error"]["hint"].startswith(hint)
     assert one_line(err)
+
+
+@pytest.mark.parametrize("command", NESTED)
+def test_an_error_of_a_subcommand_carries_the_schema_of_its_result(run_cli, command):
+    app = build_app()[command]
+    assert {name for name in app if not name.startswith("-")} == set(NESTED[command])
+    for name in NESTED[command]:
+        document = json.loads(run_cli(command, name, "--no-such-option", "--json")[1])
+        assert (document["schema"], document["ok"]) == (f"coview.{command}.{name}/1", False)
 
 
 def python(code: str) -> str:

@@ -67,6 +67,18 @@ def test_show_says_that_same_state_positives_promise_nothing(run_cli):
     assert "the solutions are not unique" in out
 
 
+def test_show_says_which_worlds_a_folder_holds(run_cli, tmp_path):
+    for name, hint in (
+        ("", "It holds none"),
+        ("a.yaml", f"Name {tmp_path / 'a.yaml'}."),
+        ("b.yml", "its 2, "),
+    ):
+        if name:
+            (tmp_path / name).touch()
+        code, _, err = run_cli("worlds", "show", tmp_path)
+        assert (code, "it is a folder" in err, hint in err) == (3, True, True), err
+
+
 def test_show_names_what_is_wrong(run_cli, tmp_path):
     path = tmp_path / "w.yaml"
     path.write_text("states: [a]\njoints: 1\n")

@@ -58,6 +58,8 @@ def test_raw_rows_stand_among_rows_of_the_new_encoder(tmp_path, old_and_new):
     nearest = np.argmin(np.square(raw[:, None] - y[None]).sum(axis=2), axis=1)
     assert (nearest == np.arange(50)).mean() > 0.5
     np.testing.assert_allclose(rotation.target(raw), rotation.map(x), atol=1e-5)
+    lengths = np.linalg.norm(raw - rotation.mean_y, axis=1)
+    np.testing.assert_allclose(lengths, rotation.manifest["y"]["spread"], rtol=1e-4)
 
 
 def test_mapped_rows_are_not_mapped_again(tmp_path):

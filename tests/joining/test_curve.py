@@ -75,6 +75,10 @@ def test_a_map_knows_what_it_was_fitted_on(pairs):
     assert "FOSCTTM" in evaluation_words(judged, ["a note"])
     assert rank_notes(rotation) == []
     assert "of 24 directions" in rank_notes(fit(pairs, order[:10], Fitting()))[0]
+    constant = dataclasses.replace(pairs.x, matrix=np.array(pairs.x.matrix))
+    constant.matrix[:, 3] = 2
+    (note,) = rank_notes(fit(dataclasses.replace(pairs, x=constant), order, Fitting()))
+    assert "500 pairs vary together along 23 of 24 directions, as where a column is constant" in note
     with pytest.raises(InputError, match="fitted on all 600"):
         unseen(fit(pairs, np.arange(600), Fitting()), pairs)
 

@@ -9,7 +9,7 @@ from coview.embeddings import Embeddings
 from coview.errors import InputError
 from coview.joining.procrustes import fit_rotation
 from coview.joining.rotation import load_rotation, save_rotation
-from coview.joining.space import encoder_of, require_space
+from coview.joining.space import encoder_of, require_side, require_space
 
 MADE_BY = (
     {"model": "run:a", "fingerprint": "f00d", "layers": ["head"]},
@@ -88,6 +88,38 @@ def test_the_wrong_space_is_recognised_by_width_encoder_or_mean(fitted):
     unnamed = {**rotation.manifest["x"], "encoder": None}
     (note,) = require_space(unnamed, rotation.mean_x, Embeddings(x, manifest=MADE_BY[0]), "file")
     assert note.startswith("the rotation does not say which encoder")
+
+
+def test_rows_of_the_other_side_are_told_by_the_means():
+    """Also of encoders that both embed about zero; new rows, few rows and rows of another domain pass."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(1000, 64)).astype(np.float32)
+    turned = x @ np.linalg.qr(rng.normal(size=(64, 64)))[0].astype(np.float32)
+    shift = np.full(64, 0.5, dtype=np.float32)  # half as far as a row lies from the mean
+    for y, away in ((turned, False), (turned + shift, True)):
+        rotation = fit_rotation(x[:800], y[:800])
+
+        def checked(rows, side="x", of=rotation):
+            return require_side(of, side, Embeddings(rows), "file", "Swapped?")
+
+        elsewhere = rng.normal(size=64).astype(np.float32) / 2
+        for rows in (x, x[:1], rng.normal(size=(500, 64)), x + elsewhere, x - elsewhere):
+            assert len(checked(rows)) == 1
+        for rows, side in ((y, "x"), (x, "y")):
+            if away:
+                with pytest.raises(InputError, match=r"these are rows of side [xy]\. Swapped\?"):
+                    checked(rows, side)
+            else:
+                assert "from that of side" in checked(rows, side)[1]
+
+
+def test_what_fits_the_other_side_alone_is_said_to(fitted):
+    rotation, x, y = fitted
+    for rows, manifest in ((y, MADE_BY[1]), (y, {})):
+        with pytest.raises(InputError, match=r"They fit the rotation's side y\. Swapped\?"):
+            require_side(rotation, "x", Embeddings(rows, manifest=manifest), "file", "Swapped?")
+    with pytest.raises(InputError, match="Fit a rotation for this space"):
+        require_side(rotation, "x", Embeddings(x[:, :5]), "file", "Swapped?")
 
 
 def test_rows_picked_from_a_file_are_of_the_encoder_that_made_the_file():

@@ -24,11 +24,12 @@ def test_search_is_a_full_sort(seed, count, top):
     query = np.array([1, 0.5, 0], dtype=np.float32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retrieval, "ROWS_AT_ONCE", 7)
-        hits = search(query, index, lambda rows: 2 * rows, top=top)
+        found = search(query, index, lambda rows: 2 * rows, top=top)
     scores = 2 * index @ query
     order = sorted(range(count), key=lambda row: (-scores[row], row))[:top]
-    assert [hit.row for hit in hits] == order
-    np.testing.assert_allclose([hit.score for hit in hits], scores[order])
+    assert [hit.row for hit in found.hits] == order
+    np.testing.assert_allclose([hit.score for hit in found.hits], scores[order])
+    np.testing.assert_allclose((found.mean, found.deviation), (scores.mean(), scores.std()), atol=1e-5)
 
 
 def test_search_refuses_no_results():

@@ -13,7 +13,7 @@ A stack (N, L, D) shares one clipping threshold among its layers; a list of laye
 Preparation happens while rows are read, so that memory-mapped features are never copied whole.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Layer:
     clip : float, entries are clipped to [-clip, clip]; or None
     unit : whether rows are scaled to unit length
     order : ndarray of int, which rows of the source in which order; or None for all as they stand
+    name : str, what errors call it
     """
 
     source: Any
@@ -44,6 +45,7 @@ class Layer:
     clip: float | None = None
     unit: bool = False
     order: np.ndarray | None = None
+    name: str = ""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,10 +65,15 @@ class Layer:
         if self.unit:
             norms = row_norms(rows)
             if not norms.all():
-                row = int(np.arange(len(self))[index][np.argmin(norms)])
-                raise InputError(f"row {row} has no direction: it equals the mean of all rows.")
+                row = self.source_row(int(np.arange(len(self))[index][np.argmin(norms)]))
+                why = "is all zero" if self.mean is None else "equals the mean of all rows"
+                raise InputError(f"row {row} has no direction: it {why}.", where=self.name)
             rows = np.divide(rows, norms[:, None], out=None if rows is read else rows)
         return rows
+
+    def source_row(self, row: int) -> int:
+        """The place in the source of a row of this layer."""
+        return row if self.order is None else int(self.order[row])
 
     def matrix(self) -> np.ndarray:
         """All prepared rows, shape (N, D)."""
@@ -98,13 +105,10 @@ def prepare(layers: list[Layer], recipe: str, *, stacked: bool = False) -> list[
     if recipe == "raw":
         return layers
     if recipe == "center":
-        return [Layer(one.source, mean=column_mean(one), unit=True, order=one.order) for one in layers]
+        return [replace(one, mean=column_mean(one), unit=True) for one in layers]
     threshold = percentile_by_sample if recipe == "prh" else percentile_of_all
     shared = threshold(layers) if stacked else None
-    return [
-        Layer(one.source, clip=shared if stacked else threshold([one]), unit=True, order=one.order)
-        for one in layers
-    ]
+    return [replace(one, clip=shared if stacked else threshold([one]), unit=True) for one in layers]
 
 
 def column_mean(X) -> np.ndarray:
@@ -160,7 +164,7 @@ def percentile_of_all(layers: list, quantile: float = CLIP_QUANTILE) -> float:
     return float(np.array([upper << 16 | lower], dtype=np.uint32).view(np.float32)[0])
 
 
-def check_layer(layer: Layer, where: str) -> None:
+def check_layer(layer: Layer) -> None:
     """Raise InputError naming the first row that is not finite, is constant, or has no direction."""
     done = 0
     for rows in blocks(layer):
@@ -172,8 +176,8 @@ def check_layer(layer: Layer, where: str) -> None:
         for what, bad in wrong.items():
             if bad.any():
                 raise InputError(
-                    f"row {done + int(np.argmax(bad))} {what}.",
-                    where=where,
+                    f"row {layer.source_row(done + int(np.argmax(bad)))} {what}.",
+                    where=layer.name,
                     hint="Rows count from 0. Embed it again or leave it out.",
                 )
         done += len(rows)

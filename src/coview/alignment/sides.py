@@ -1,5 +1,7 @@
 """From what a user has (arrays, stacks, lists of layers, embeddings) to what metrics compare."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from coview.alignment.metrics import Metric, Settings
@@ -57,8 +59,10 @@ def prepared_layers(alternatives: tuple[Rows, ...], recipe: str, name: str) -> l
     ready = []
     for rows in alternatives:
         layers, stacked = split_layers(rows)
-        for number, layer in enumerate(layers):
-            check_layer(layer, name if len(layers) == 1 else f"{name} layer {number}")
+        names = [name] if len(layers) == 1 else [f"{name} layer {number}" for number in range(len(layers))]
+        layers = [replace(layer, name=called) for layer, called in zip(layers, names, strict=True)]
+        for layer in layers:
+            check_layer(layer)
         ready.append(prepare(layers, recipe, stacked=stacked))
     return ready
 

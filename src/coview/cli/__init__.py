@@ -27,6 +27,12 @@ COMMANDS = {
     "caption": "write captions from embeddings, and score captions",
     "worlds": "the theorem and its bound on finite worlds, and what they predict for a corpus",
 }
+NESTED = {  # here too, so that an error carries the schema of its subcommand without importing it
+    "data": ("check", "make"),
+    "rotate": ("fit", "apply", "eval", "curve"),
+    "caption": ("train", "write", "score", "df"),
+    "worlds": ("run", "show", "from"),
+}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -107,7 +113,8 @@ def fail(argv: list[str], error) -> NoReturn:
     """Print an error to stderr (and as JSON to stdout when asked) and exit with its code."""
     command = argv[0] if argv and argv[0] in COMMANDS else ""
     if "--json" in argv:
-        schema = f"coview.{command}/1" if command else "coview/1"
+        below = [word for word in argv[1:2] if word in NESTED.get(command, ())]
+        schema = ".".join(["coview", *([command] if command else []), *below]) + "/1"
         print(json.dumps({"schema": schema, "ok": False, "error": error.as_json()}, ensure_ascii=False))
     print(f"coview {command}: {error}" if command else f"coview: {error}", file=sys.stderr)
     sys.exit(error.exit_code)

@@ -183,5 +183,8 @@ def read_ids(source: Path) -> list[str]:
     """Ids of a text file, one a line."""
     try:
         return [line for line in source.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise InputError("there is no such file.", where=str(source)) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read as a list of ids: {error}.", where=str(source)) from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise InputError(f"cannot be read as a list of ids ({reason}).", where=str(source)) from error

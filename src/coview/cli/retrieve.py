@@ -23,7 +23,9 @@ def retrieve(
 ) -> None:
     """Search embedded images with words, across a rotation between a text encoder and an image encoder.
 
-    How well such a search does on pairs it has not seen, `coview rotate eval` says.
+    A score is the cosine of text and image, each less the mean of the rows the rotation was fitted on. What
+    counts is how far it lies above that of a random image, which the first line says. How well such a search
+    does on pairs it has not seen, `coview rotate eval` says.
 
     Parameters
     ----------
@@ -57,21 +59,26 @@ def retrieve(
         raise UsageError("there are no words to search with.", hint='For example "a dog in the snow".')
     index = load_embeddings(images)
     joined = join(load_rotation(rotation), load_text_encoder(run, device), index)
-    hits = search(joined.query(query), index.matrix, joined.images, top=top)
+    searched = search(joined.query(query), index.matrix, joined.images, top=top)
     found = [
         {"image": index.ids[hit.row] if index.ids else hit.row, "row": hit.row, "score": hit.score}
-        for hit in hits
+        for hit in searched.hits
     ]
     result = {
         "query": query,
         "images": len(index.matrix),
         "found": found,
         "similarity": "cosine",
+        "all_images": {"mean": searched.mean, "deviation": searched.deviation},
         "model": joined.encoder.name,
         "layer": joined.layer,
         "rotation": {"file": str(rotation), "signature": joined.rotation.manifest.get("signature")},
     }
-    lines = [f"{one['score']:6.3f}  {one['image']}" for one in found]
+    head = (
+        f"cosine with {len(index.matrix):,} images; a random one of them scores {searched.mean:.3f} ± "
+        f"{searched.deviation:.3f} (mean, standard deviation)"
+    )
+    lines = [head, *(f"{one['score']:6.3f}  {one['image']}" for one in found)]
     if sheet is not None:
         draw_sheet(sheet, found, photos or index.manifest.get("source"))
         result["sheet"] = str(sheet)

@@ -8,7 +8,7 @@ from cyclopts import App
 
 from coview.cli import emit
 from coview.cli.progress import progress_of
-from coview.cli.rotate_fit import Captions, Flag, Method, fit, paired_rows
+from coview.cli.rotate_fit import Captions, Flag, Method, fit, fitting_of, paired_rows, paired_to_fit
 from coview.errors import UsageError
 
 rotate = App(name="rotate", help="Join two spaces by one rotation, fitted with pairs or with none.")
@@ -29,6 +29,9 @@ def apply(
 ) -> None:
     """Map a file of rows of any size, block by block. Rows seen to lie in another space are refused.
 
+    Of a file that does not name its encoder only width and mean can be looked at: rows whose mean lies near
+    that of the other side are refused, or noted where in doubt.
+
     Parameters
     ----------
     rotation
@@ -40,8 +43,9 @@ def apply(
     side
         x maps rows; y makes rows of the other space ready to be compared with mapped ones.
     into
-        centred: unit rows about zero. raw: the mean of the target space put back, so that mapped rows can
-        stand in one store with rows as their encoder gives them.
+        centred: unit rows about zero. raw: these times one length, the target space's root mean square
+        distance from its mean, plus that mean, so that mapped rows can stand in one store with rows as their
+        encoder gives them. A row's own distance from the mean is not kept: all lie equally far from it.
     quiet
         No progress on stderr.
     json
@@ -91,12 +95,13 @@ def evaluate(
 
     from coview.joining import curve, wording
     from coview.joining.rotation import load_rotation
-    from coview.joining.space import require_space
+    from coview.joining.space import require_side
 
     loaded, both = load_rotation(rotation), paired_rows(a, b)
+    swapped = "Are A and B swapped?"
     origin = (
-        *require_space(loaded.manifest["x"], loaded.mean_x, both.x, str(a)),
-        *require_space(loaded.manifest["y"], loaded.mean_y, both.y, str(b)),
+        *require_side(loaded, "x", both.x, str(a), swapped),
+        *require_side(loaded, "y", both.y, str(b), swapped),
     )
     items, left_out = (np.arange(len(both)), ()) if include_fitted else curve.unseen(loaded, both)
     judged = curve.evaluate(loaded, both, items, seed)
@@ -114,7 +119,7 @@ def learning(
     sizes: str = "30,100,300,1000,5000",
     seeds: int = 3,
     method: Method | None = None,
-    reweight: float = 0.5,
+    reweight: float | None = None,
     captions: Captions = "mean",
     holdout: int | None = None,
     test: tuple[Path, Path] | None = None,
@@ -155,9 +160,8 @@ def learning(
     from coview.joining import curve, wording
     from coview.runs import write_json, write_text
 
-    both, judged_on = paired_rows(a, b), paired_rows(*test) if test else None
-    numbers = _sizes(sizes)
-    fitting = curve.Fitting(method, reweight, captions)
+    numbers, fitting = _sizes(sizes), fitting_of(method, reweight, captions)
+    both, judged_on = paired_to_fit(a, b), paired_rows(*test) if test else None
     with progress_of("maps", (len(numbers) + 1) * seeds, quiet=quiet) as update:
         points, notes = curve.learning_curve(
             both,

@@ -10,7 +10,8 @@ from coview.cli import emit
 from coview.errors import CheckFailed, InputError, UsageError
 
 if TYPE_CHECKING:
-    from coview.joining.curve import Evaluation
+    from coview.embeddings import Embeddings
+    from coview.joining.curve import Evaluation, Fitting
     from coview.joining.paired import PairedRows
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -26,7 +27,7 @@ def fit(
     pairs: str = "all",
     out: Path,
     method: Method | None = None,
-    reweight: float = 0.5,
+    reweight: float | None = None,
     captions: Captions = "mean",
     known: Path | None = None,
     holdout: int | None = None,
@@ -54,7 +55,7 @@ def fit(
         directions weighted by their correlation; needs as many pairs as the widths of A and B together),
         ridge (any linear map, its penalty chosen on pairs left out; needs ten).
     reweight
-        For whitened: 0 is a pure rotation, 1 least squares.
+        For whitened: 0 is a pure rotation, 1 least squares; 0.5 by default.
     captions
         Several rows a scene are fitted as their mean, the first, or each.
     known
@@ -68,7 +69,8 @@ def fit(
     json
         Print one JSON document.
     """
-    _check_options(pairs, out, method, reweight, min_recall)
+    _check_options(pairs, out, method, min_recall)
+    fitting = fitting_of(method, reweight, captions)
     if pairs == "none":
         _fit_unpaired(a, b, out, holdout, min_recall, known, seed, json)
         return
@@ -77,10 +79,9 @@ def fit(
     from coview.joining import curve, wording
     from coview.joining.rotation import save_rotation
 
-    both = paired_rows(a, b)
+    both = paired_to_fit(a, b)
     order, held = curve.hold_out(both, holdout, seed)
     chosen = order[: _count(pairs, len(order))]
-    fitting = curve.Fitting(method, reweight, captions)
     rotation = curve.fit(both, _sorted(chosen), fitting, seed)
     judged = curve.evaluate(rotation, both, held, seed)
     recall = _require_recall(judged, min_recall)
@@ -97,18 +98,28 @@ def fit(
     emit("rotate.fit", result, as_json=json, text=wording.fit_words(rotation, judged, notes, str(out)))
 
 
-def _check_options(
-    pairs: str, out: Path, method: str | None, reweight: float, min_recall: float | None
-) -> None:
+def _check_options(pairs: str, out: Path, method: str | None, min_recall: float | None) -> None:
     """UsageError for options that make no sense, before any file is read."""
     if out.suffix in (".npy", ".npz", ".parquet"):
         raise UsageError("a rotation is written as .safetensors.", where=f"--out {out}")
-    if not 0 <= reweight <= 1:
-        raise UsageError(f"it lies between 0 and 1, not at {reweight:g}.", where="--reweight")
     if min_recall is not None and not 0 <= min_recall <= 1:
         raise UsageError(f"a recall lies between 0 and 1, not at {min_recall:g}.", where="--min-recall")
     if pairs == "none" and method is not None:
         raise UsageError("without pairs the map is always a rotation.", where="--method")
+
+
+def fitting_of(method: str | None, reweight: float | None, captions: str) -> "Fitting":
+    """How a map is fitted; UsageError for a weight that means nothing."""
+    from coview.joining.curve import Fitting
+
+    if reweight is None:
+        return Fitting(method, captions=captions)
+    if not 0 <= reweight <= 1:
+        raise UsageError(f"it lies between 0 and 1, not at {reweight:g}.", where="--reweight")
+    if method != "whitened":
+        what = "only --method whitened weights directions, on pairs."
+        raise UsageError(what, where="--reweight", hint="Choose that method, or leave this out.")
+    return Fitting(method, reweight, captions)
 
 
 def paired_rows(a: Path, b: Path) -> "PairedRows":
@@ -117,6 +128,22 @@ def paired_rows(a: Path, b: Path) -> "PairedRows":
     from coview.joining.paired import pair_up
 
     return pair_up(load_embeddings(a), load_embeddings(b), (str(a), str(b)))
+
+
+def paired_to_fit(a: Path, b: Path) -> "PairedRows":
+    """`paired_rows` of two files that a map is fitted on."""
+    from coview.joining.paired import pair_up
+
+    return pair_up(_rows_to_fit(a), _rows_to_fit(b), (str(a), str(b)))
+
+
+def _rows_to_fit(source: Path) -> "Embeddings":
+    """An embedding file each of whose rows has a direction, as the cosine needs it."""
+    from coview.embeddings import check_directions, load_embeddings
+
+    rows = load_embeddings(source)
+    check_directions(rows.matrix, str(source), rows.ids)
+    return rows
 
 
 def _fit_unpaired(
@@ -129,14 +156,13 @@ def _fit_unpaired(
     seed: int,
     json: bool,
 ) -> None:
-    from coview.embeddings import load_embeddings
     from coview.joining import wording
     from coview.joining.rotation import save_rotation
     from coview.joining.unpaired import fit_unpaired
 
     found = fit_unpaired(
-        load_embeddings(a),
-        load_embeddings(b),
+        _rows_to_fit(a),
+        _rows_to_fit(b),
         held=holdout,
         known=_known_pairs(known) if known else (),
         seed=seed,

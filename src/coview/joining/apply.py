@@ -12,7 +12,7 @@ import numpy as np
 from coview.embeddings import Embeddings, check_finite, load_embeddings
 from coview.errors import InputError, UsageError
 from coview.joining.rotation import Rotation
-from coview.joining.space import require_space
+from coview.joining.space import other_side, require_side
 from coview.runs import atomic_path, hash_bytes, manifest, write_text
 from coview.tensor_file import write_blocks
 
@@ -47,8 +47,9 @@ def apply_rotation(
     source : an embedding file; ``.safetensors`` and ``.npy`` are read block by block
     target : ``.safetensors``, which keeps ids and scenes, or ``.npy``, with the ids in a text file beside it
     side : "x" maps rows of X; "y" prepares rows of Y to be compared with them
-    into : "centred" writes unit rows about zero, for the cosine. "raw" puts the mean of Y back and Y's usual
-        length, so that mapped rows can stand in one store with rows of Y as their encoder gives them.
+    into : "centred" writes unit rows about zero, for the cosine. "raw" writes these times one length, the
+        root mean square distance of Y's rows from their mean, plus that mean, so that mapped rows can stand
+        in one store with rows of Y as their encoder gives them. A row's own distance from the mean is lost.
     progress : called with the number of rows done
 
     Raises
@@ -64,8 +65,8 @@ def apply_rotation(
     if target.exists() and target.samefile(source):
         raise UsageError("the file cannot be written over itself.", where=f"--out {target}")
     rows = load_embeddings(source, check=False)
-    mean = rotation.mean_x if side == "x" else rotation.mean_y
-    notes = require_space(rotation.manifest[side], mean, rows, str(source))
+    swapped = f"If that is meant: --side {other_side(side)}."
+    notes = require_side(rotation, side, rows, str(source), swapped)
     blocks = _blocks(rotation, rows, str(source), side, into, progress)
     shape = (len(rows.matrix), len(rotation.mean_y))
     with atomic_path(target) as temporary:

@@ -26,6 +26,7 @@ class PairedRows:
     names : tuple of N str, or None where rows are paired by order
     scenes : tuple of N str: the scene of each item, several of which may share one; "row i of N" by order
     notes : tuple of str, what was done that a reader should know
+    files : the two sides' names, for errors
     """
 
     x: Embeddings
@@ -35,6 +36,7 @@ class PairedRows:
     names: tuple[str, ...] | None
     scenes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    files: tuple[str, str] = ("A", "B")
 
     def __len__(self) -> int:
         return len(self.rows_x)
@@ -60,13 +62,14 @@ class PairedRows:
         rows = self.rows_x[items], self.rows_y[items]
         slots = self.pairs_an_item(captions)
         sides = []
-        for matrix, own in zip((self.x.matrix, self.y.matrix), rows, strict=True):
+        for matrix, own, name in zip((self.x.matrix, self.y.matrix), rows, self.files, strict=True):
             if captions == "mean" and own.shape[1] > 1:
                 total = sum(np.asarray(matrix[slot], dtype=np.float64) for slot in own.T)
-                sides.append(Layer((total / own.shape[1]).astype(np.float32)))
+                means = (total / own.shape[1]).astype(np.float32)
+                sides.append(Layer(means, name=f"{name}, means of scenes"))
             else:
                 order = np.concatenate([own[:, slot % own.shape[1]] for slot in range(slots)])
-                sides.append(Layer(matrix, order=order))
+                sides.append(Layer(matrix, order=order, name=name))
         return sides[0], sides[1]
 
     def galleries(self, items: np.ndarray) -> tuple[Layer, Layer, np.ndarray, np.ndarray]:
@@ -102,7 +105,7 @@ def pair_up(x: Embeddings, y: Embeddings, names: Sequence[str] = ("A", "B")) -> 
         labelled = x if x.scenes is not None else y
         scenes = tuple(scenes_of(labelled)[row] for row in (rows_x if labelled is x else rows_y)[:, 0])
     notes += [note.removesuffix("; captions: each") for note in pairs.notes]
-    return PairedRows(x, y, rows_x, rows_y, pairs.ids, scenes, tuple(notes))
+    return PairedRows(x, y, rows_x, rows_y, pairs.ids, scenes, tuple(notes), (names[0], names[1]))
 
 
 def hold_out(pairs: PairedRows, held: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:

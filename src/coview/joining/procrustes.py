@@ -4,7 +4,7 @@ All are functions of three small matrices, the second moments of both sides and 
 reads each row twice and holds a block of rows at a time, whatever their number.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -170,10 +170,7 @@ def fit_rotation(
     method = choose_method(method, x.shape[1], y.shape[1])
     require_pairs(method, x.shape[0], x.shape[1], y.shape[1])
     (mean_x, spread_x), (mean_y, spread_y) = mean_and_spread(x), mean_and_spread(y)
-    x, y = (
-        Layer(side.source, mean=mean, unit=True, order=side.order)
-        for side, mean in ((x, mean_x), (y, mean_y))
-    )
+    x, y = (replace(side, mean=mean, unit=True) for side, mean in ((x, mean_x), (y, mean_y)))
     recipe: dict = {"method": method, "center": "train", "unit": True}
     if method == "ridge":
         matrix, recipe["strength"] = ridge(x, y, seed=seed)
@@ -184,7 +181,9 @@ def fit_rotation(
     else:
         matrix, rank = nearest_rotation(moments(x, y, own=False).xy)
     if rank == 0:
-        raise InputError("the pairs determine no direction: one side is constant.", hint="Check the rows.")
+        raise InputError(
+            "the pairs determine no direction: A and B do not vary together.", hint="Check the rows."
+        )
     rounded = {name: f"{value:.3g}" if isinstance(value, float) else value for name, value in recipe.items()}
     facts = {
         "x": describe_space(mean_x, spread_x, made_by[0]),

@@ -6,7 +6,7 @@ What can be told, surest first:
 * the encoder, where the rows carry it: `coview embed` writes the hash of weights and preparation, and rows
   that a rotation produced carry its hash;
 * the mean row. Rows of one encoder lie about one mean, in units of how far a row lies from it: the mean of
-  rows of another encoder may lie elsewhere.
+  rows of another encoder may lie elsewhere, and that of the rotation's other side lies near its own.
 
 What cannot: two encoders of one width that both embed about zero, in files that do not say which they are
 (SIGReg makes such). Nothing in the rows themselves tells an isotropic cloud from a turned one.
@@ -17,11 +17,14 @@ import numpy as np
 from coview.alignment.recipes import blocks, column_mean
 from coview.embeddings import Embeddings
 from coview.errors import InputError
-from coview.joining.rotation import mean_hash
+from coview.joining.rotation import Rotation, mean_hash
 
 # The mean of N rows of the fitted distribution lies 1/sqrt(N) from its mean in units of the spread, and that
 # of another domain about .5; twice the spread is where nearly no row of the fitted distribution lies.
 FAR = 2.0
+# The mean of new rows of a side, also of another domain, lies off that side's mean in a direction that has
+# nothing to do with the other side's: in many dimensions it comes hardly nearer to the one than to the other.
+DOUBTFUL, SURELY = 2.0, 4.0
 
 
 def describe_space(mean: np.ndarray, spread: float, manifest: dict) -> dict:
@@ -86,7 +89,7 @@ def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -
             f"the rotation was fitted on {facts.get('model')} ({fitted.split('|')[0]})."
         )
         raise InputError(what, where=where, hint=hint)
-    distance = np.linalg.norm(next(blocks(rows.matrix)).mean(axis=0, dtype=np.float64) - mean)
+    distance = _distance(rows, mean)
     if np.isfinite(distance) and distance > FAR * facts["spread"]:
         what = (
             f"the mean of its rows lies {distance / facts['spread']:.1f} times as far from the rotation's "
@@ -101,8 +104,63 @@ def require_space(facts: dict, mean: np.ndarray, rows: Embeddings, where: str) -
     )
 
 
+def require_side(
+    rotation: Rotation, side: str, rows: Embeddings, where: str, swapped: str
+) -> tuple[str, ...]:
+    """`require_space` for one side of a rotation ("x" or "y"), which also tells rows of the other side.
+
+    Where no encoder is named and the widths agree, the means decide: rows are refused whose mean lies several
+    times as far from this side's mean as from the other's, and noted where that is less clear.
+
+    Parameters
+    ----------
+    rotation, side, rows, where : see `require_space`
+    swapped : what to do where they are rows of the other side
+    """
+    other = other_side(side)
+    means = {"x": rotation.mean_x, "y": rotation.mean_y}
+    try:
+        notes = require_space(rotation.manifest[side], means[side], rows, where)
+    except InputError as error:
+        if not lies_in(rotation.manifest[other], means[other], rows):
+            raise
+        hint = f"They fit the rotation's side {other}. {swapped}"
+        raise InputError(error.message, where=where, hint=hint) from error
+    if not notes or len(means["x"]) != len(means["y"]):
+        return notes
+    own, theirs = _distance(rows, means[side]), _distance(rows, means[other])
+    what = (
+        f"the mean of its rows lies {theirs:.2g} from that of the rotation's side {other} and {own:.2g} from "
+        f"that of side {side}"
+    )
+    if own > SURELY * theirs:
+        raise InputError(f"{what}: these are rows of side {other}.", where=where, hint=swapped)
+    if own > DOUBTFUL * theirs:
+        return (*notes, f"{where}: {what}: is it of side {other}? {swapped}")
+    return notes
+
+
+def other_side(side: str) -> str:
+    """The side of a rotation that is not this one."""
+    return "y" if side == "x" else "x"
+
+
+def lies_in(facts: dict, mean: np.ndarray, rows: Embeddings) -> bool:
+    """Whether `require_space` lets rows pass."""
+    try:
+        require_space(facts, mean, rows, "")
+    except InputError:
+        return False
+    return True
+
+
 def mean_and_spread(rows) -> tuple[np.ndarray, float]:
     """The mean row (D,), float32, and the root mean square distance of rows from it."""
     mean = column_mean(rows)
     squares = sum(float(np.square(block - mean).sum()) for block in blocks(rows))
     return mean.astype(np.float32), float(np.sqrt(squares / rows.shape[0]))
+
+
+def _distance(rows: Embeddings, mean: np.ndarray) -> float:
+    """How far the mean of the first few thousand rows lies from a mean."""
+    return float(np.linalg.norm(next(blocks(rows.matrix)).mean(axis=0, dtype=np.float64) - mean))

@@ -12,12 +12,17 @@ CHANCE = 0.5  # of FOSCTTM
 
 
 def rank_notes(rotation: Rotation) -> list[str]:
-    """What to say where pairs determine fewer directions than the narrower side has."""
+    """What to say where pairs determine fewer directions than the narrower side has, and why."""
     rank, pairs = rotation.manifest["rank"], rotation.manifest["pairs"]
     narrow = min(rotation.matrix.shape)
     if rank >= narrow:
         return []
-    return [f"{pairs:,} pairs determine {rank} of {narrow} directions; the others are mapped to zero"]
+    if pairs <= narrow:
+        return [f"{pairs:,} pairs determine {rank} of {narrow} directions; the others are mapped to zero"]
+    return [
+        f"the rows of {pairs:,} pairs vary together along {rank} of {narrow} directions, as where a column "
+        "is constant, columns add up to a constant or rows repeat; the others are mapped to zero"
+    ]
 
 
 def chance_notes(judged: Evaluation) -> list[str]:

@@ -49,6 +49,10 @@ def read_world(source: str | Path) -> WorldFile:
     import yaml
 
     source = Path(source)
+    if source.is_dir():
+        raise InputError(
+            "it is a folder; a world is one YAML file.", where=str(source), hint=_worlds_of(source)
+        )
     try:
         document = yaml.safe_load(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -64,6 +68,16 @@ def read_world(source: str | Path) -> WorldFile:
     except CoviewError as error:
         place = f"{source}: {error.where}" if error.where else str(source)
         raise InputError(error.message, where=place, hint=error.hint) from error
+
+
+def _worlds_of(folder: Path) -> str:
+    """A hint at the worlds that a folder holds."""
+    files = sorted(str(file) for file in folder.iterdir() if file.suffix in (".yaml", ".yml"))
+    if not files:
+        return "It holds none; examples/worlds of coview has three."
+    return (
+        f"Name {files[0]}." if len(files) == 1 else f"Name one of its {len(files)}, {files[0]} for instance."
+    )
 
 
 def _world(document: object) -> WorldFile:

@@ -9,7 +9,7 @@ from coview.encoders.encoder import Encoder
 from coview.encoders.frozen import FAMILIES, load_encoder
 from coview.errors import InputError, UsageError
 from coview.joining.rotation import Rotation
-from coview.joining.space import require_space
+from coview.joining.space import lies_in
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def join(rotation: Rotation, encoder: Encoder, images: Embeddings) -> Joined:
     fits = []
     for texts, other in (("x", "y"), ("y", "x")):
         layer = _layer(rotation.manifest.get(texts, {}), encoder, len(means[texts]))
-        if layer and _lies_in(rotation.manifest.get(other, {}), means[other], images):
+        if layer and lies_in(rotation.manifest.get(other, {}), means[other], images):
             fits.append((texts, layer))
     if not fits:
         known = " and ".join(
@@ -107,11 +107,3 @@ def _layer(facts: dict, encoder: Encoder, width: int) -> str | None:
         fingerprint, _, layer = facts["encoder"].partition("|")
         return (layer or encoder.last) if fingerprint == encoder.fingerprint else None
     return encoder.last if encoder.width == width else None
-
-
-def _lies_in(facts: dict, mean: np.ndarray, images: Embeddings) -> bool:
-    try:
-        require_space(facts, mean, images, "")
-    except InputError:
-        return False
-    return True

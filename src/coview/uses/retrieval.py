@@ -6,6 +6,7 @@ captions of different images stay in and are wrong answers. With one caption an 
 lower than with five: both counts stand beside every result.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
@@ -27,6 +28,15 @@ class Hit:
 
     row: int
     score: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best rows of an index, and the mean and standard deviation of the cosine over all its rows."""
+
+    hits: list[Hit]
+    mean: float
+    deviation: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Retrieval:
 
 def search(
     query: np.ndarray, index: np.ndarray, prepare: Callable[[np.ndarray], np.ndarray], *, top: int = 10
-) -> list[Hit]:
+) -> Found:
     """The rows of an index with the largest cosine to a query, best first; equal ones in order of rows.
 
     Parameters
@@ -78,13 +88,18 @@ def search(
         raise UsageError(f"{top} results cannot be shown.", where="--top", hint="Give 1 or more.")
     rows = np.empty(0, dtype=np.int64)
     scores = np.empty(0, dtype=np.float32)
+    total = squares = 0.0
     for start in range(0, len(index), ROWS_AT_ONCE):
         block = prepare(np.asarray(index[start : start + ROWS_AT_ONCE])) @ query
+        total += float(block.sum(dtype=np.float64))
+        squares += float(np.square(block, dtype=np.float64).sum())
         rows = np.concatenate([rows, np.arange(start, start + len(block))])
         scores = np.concatenate([scores, block])
         best = np.lexsort((rows, -scores))[:top]
         rows, scores = rows[best], scores[best]
-    return [Hit(int(row), float(score)) for row, score in zip(rows, scores, strict=True)]
+    hits = [Hit(int(row), float(score)) for row, score in zip(rows, scores, strict=True)]
+    mean = total / len(index)
+    return Found(hits, mean, math.sqrt(max(0.0, squares / len(index) - mean**2)))
 
 
 def find_scenes(source: Source, ids: Sequence[str]) -> list[Scene]:
